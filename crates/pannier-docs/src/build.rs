@@ -219,6 +219,7 @@ pub fn for_each_chunk<E: From<DocsError>>(
                         score: 0,
                         lexical: None,
                         semantic: None,
+                        reranker: None,
                     })?;
                 }
             }

@@ -26,6 +26,16 @@ pub trait Embedder: fmt::Debug + Send + Sync {
     ///
     /// An error of the implementation, if it cannot compute a vector.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<i16>>, EmbedderError>;
+
+    /// Returns whether vectors of `model` can be compared with those of this embedder. Default: only if the models are equal.
+    fn is_compatible(&self, model: &Model) -> bool {
+        self.model() == model
+    }
+
+    /// Returns whether the vector of a text is always the same. Default: yes. If not, receipts record the vector of a query.
+    fn is_reproducible(&self) -> bool {
+        true
+    }
 }
 
 /// The identity of an embedding model. Only vectors of equal models can be compared.

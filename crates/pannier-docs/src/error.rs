@@ -121,6 +121,10 @@ pub enum DocsError {
     #[error("{0}")]
     Embedder(EmbedderError),
 
+    /// A reranker cannot score passages.
+    #[error("the reranker failed: {0}")]
+    Reranker(EmbedderError),
+
     /// The engine cannot select passages.
     #[error(transparent)]
     Engine(#[from] Error),

@@ -47,6 +47,7 @@ mod lexical;
 mod manifest;
 mod merge;
 mod metadata;
+mod reranker;
 mod resolve;
 mod search;
 mod segment;
@@ -76,6 +77,7 @@ pub use inspect::{DocumentInfo, IndexStats, SizeStats};
 pub use lexical::{Ranking, TermScore};
 pub use manifest::{Manifest, ManifestFile, ManifestSource, SegmentInfo};
 pub use metadata::{DocumentMetadata, parse_date};
+pub use reranker::{MAX_RERANKED, Reranker, RerankerScore, Reranking};
 pub use resolve::{Resolved, ResolvedDocument, ResolvedSelection, TermFrequency, resolve_policy};
 pub use search::{
     Filters, Fusion, Hit, LexicalScore, QueryVector, SearchMode, SearchOptions, SemanticScore,

@@ -17,7 +17,7 @@ use crate::document_index::ChunkTable;
 use crate::lexical::{Bm25Query, MAX_QUERY_BYTES, Ranking, TermScore};
 use crate::source::glob_set;
 use crate::vectors::{IMPORTED_MODEL, nearest};
-use crate::{DocsError, DocumentIndex, Embedder};
+use crate::{DocsError, DocumentIndex, Embedder, RerankerScore};
 
 /// The fixed-point scale of fused scores. By RRF, a rank contributes `SCALE / (rrf_k + rank)`.
 const SCALE: u64 = 1 << 32;
@@ -181,6 +181,8 @@ pub struct Hit {
     pub lexical: Option<LexicalScore>,
     /// Its rank by the semantic retriever.
     pub semantic: Option<SemanticScore>,
+    /// Its score by a reranker.
+    pub reranker: Option<RerankerScore>,
 }
 
 /// The lexical rank of a chunk.
@@ -262,10 +264,7 @@ impl DocumentIndex {
         options: &SearchOptions,
         vector: QueryVector<'_>,
     ) -> Result<Vec<Hit>, DocsError> {
-        let (bytes, max_bytes) = (query.len(), MAX_QUERY_BYTES);
-        if bytes > max_bytes {
-            return Err(DocsError::LongQuery { bytes, max_bytes });
-        }
+        check_length(query)?;
         self.check_mode(options.mode, vector)?;
         if !self.manifest().chunking.ends_with(&analysis_version()) {
             return Err(DocsError::Outdated { path: self.root().to_owned() });
@@ -367,8 +366,8 @@ impl DocumentIndex {
                 "the index has vectors by {}, but the query has none; add the embedder, or use lexical search",
                 model.name
             )),
-            QueryVector::Embedder(embedder) if embedder.model() != model => mismatch(format!(
-                "the index has vectors by {} {:.12}…, but the embedder is {} {:.12}…; use the embedder of the index",
+            QueryVector::Embedder(embedder) if !embedder.is_compatible(model) => mismatch(format!(
+                "the index has vectors by {} {:.12}…, but the embedder is {} {:.12}…; use the embedder of the index, or build the index again",
                 model.name,
                 model.hash,
                 embedder.model().name,
@@ -383,6 +382,22 @@ impl DocumentIndex {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Computes the vector of a query that a search would use; `None` if it uses none.
+    pub(crate) fn query_vector(
+        &self,
+        query: &str,
+        embedder: &dyn Embedder,
+        mode: SearchMode,
+    ) -> Result<Option<Vec<i16>>, DocsError> {
+        check_length(query)?;
+        self.check_mode(mode, QueryVector::Embedder(embedder))?;
+        if mode == SearchMode::Lexical {
+            return Ok(None);
+        }
+        let vectors = embedder.embed(&[query]).map_err(DocsError::Embedder)?;
+        Ok(vectors.into_iter().next())
     }
 
     fn lexical_search<'c>(
@@ -429,6 +444,14 @@ impl DocumentIndex {
             Ok(nearest(vectors, &query_vector, count, is_allowed, |chunk| tie_break.key(chunk)))
         })
     }
+}
+
+fn check_length(query: &str) -> Result<(), DocsError> {
+    let (bytes, max_bytes) = (query.len(), MAX_QUERY_BYTES);
+    if bytes > max_bytes {
+        return Err(DocsError::LongQuery { bytes, max_bytes });
+    }
+    Ok(())
 }
 
 /// Maps scores to shares: from 0 to 1 between the lowest and the highest, or in proportion to the highest.
@@ -585,6 +608,7 @@ impl HitReader<'_> {
             score: 0,
             lexical: None,
             semantic: None,
+            reranker: None,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Activation functions with bit-identical results on every processor.
 //!
 //! IEEE 754 fixes the results of `+`, `-`, `*`, `/` and the square root to the bit, but platforms differ in `exp` and `erf`.
-//! So both are polynomials here, and a multiplication is never fused with an addition. Sums use eight lanes that are added in
+//! So both are polynomials here, and a multiplication is not fused with an addition. Sums use eight lanes that are added in
 //! a fixed tree: wide enough for SIMD, and the same sum without it.
 
 const LANES: usize = 8;

@@ -123,13 +123,13 @@ impl Linear {
     }
 
     #[inline(always)]
-    fn apply<const ROWS: usize>(&self, rows: &[f32], count: usize) -> Vec<f32> {
+    fn apply<const ROWS: usize, const FMA: bool>(&self, rows: &[f32], count: usize) -> Vec<f32> {
         let mut result = Vec::with_capacity(count * self.bias.len());
         for _ in 0..count {
             result.extend_from_slice(&self.bias);
         }
         let tiles = Tiles::<ROWS>::from_rows(View::of(rows, self.depth), count, self.depth);
-        tiles.multiply(&self.panels, &mut result, self.panels.columns(), 0);
+        tiles.multiply::<FMA>(&self.panels, &mut result, self.panels.columns(), 0);
         result
     }
 }
@@ -170,15 +170,20 @@ impl Layer {
     }
 
     #[inline(always)]
-    fn apply<const ROWS: usize>(&self, tokens: &[f32], count: usize, heads: usize) -> Vec<f32> {
-        let projected = self.query_key_value.apply::<ROWS>(tokens, count);
-        let attended = attention::<ROWS>(&projected, count, heads);
-        let mut middle = self.attention_output.apply::<ROWS>(&attended, count);
+    fn apply<const ROWS: usize, const FMA: bool>(
+        &self,
+        tokens: &[f32],
+        count: usize,
+        heads: usize,
+    ) -> Vec<f32> {
+        let projected = self.query_key_value.apply::<ROWS, FMA>(tokens, count);
+        let attended = attention::<ROWS, FMA>(&projected, count, heads);
+        let mut middle = self.attention_output.apply::<ROWS, FMA>(&attended, count);
         add(&mut middle, tokens);
         self.attention_norm.apply(&mut middle);
-        let mut wide = self.intermediate.apply::<ROWS>(&middle, count);
+        let mut wide = self.intermediate.apply::<ROWS, FMA>(&middle, count);
         gelu(&mut wide);
-        let mut result = self.output.apply::<ROWS>(&wide, count);
+        let mut result = self.output.apply::<ROWS, FMA>(&wide, count);
         add(&mut result, &middle);
         self.output_norm.apply(&mut result);
         result
@@ -187,7 +192,11 @@ impl Layer {
 
 /// Scaled dot-product attention for each head; `projected` holds the queries, keys and values of each token.
 #[inline(always)]
-fn attention<const ROWS: usize>(projected: &[f32], count: usize, heads: usize) -> Vec<f32> {
+fn attention<const ROWS: usize, const FMA: bool>(
+    projected: &[f32],
+    count: usize,
+    heads: usize,
+) -> Vec<f32> {
     let stride = projected.len() / count;
     let hidden = stride / 3;
     let size = hidden / heads;
@@ -201,13 +210,18 @@ fn attention<const ROWS: usize>(projected: &[f32], count: usize, heads: usize) -
         };
         scores.fill(0.0);
         let keys = Panels::from_columns(part(1), size, count);
-        Tiles::<ROWS>::from_rows(part(0), count, size).multiply(&keys, &mut scores, count, 0);
+        Tiles::<ROWS>::from_rows(part(0), count, size).multiply::<FMA>(
+            &keys,
+            &mut scores,
+            count,
+            0,
+        );
         for row in scores.chunks_exact_mut(count) {
             softmax(row, factor);
         }
         let values = Panels::from_rows(part(2), count, size);
         let weights = Tiles::<ROWS>::from_rows(View::of(&scores, count), count, count);
-        weights.multiply(&values, &mut result, hidden, head * size);
+        weights.multiply::<FMA>(&values, &mut result, hidden, head * size);
     }
     result
 }
@@ -303,7 +317,7 @@ impl SimdKernel for ForwardPass<'_> {
     type Output = Vec<f32>;
 
     #[inline(always)]
-    fn run<const ROWS: usize>(self) -> Vec<f32> {
+    fn run<const ROWS: usize, const FMA: bool>(self) -> Vec<f32> {
         let Self { bert, tokens } = self;
         let count = tokens.len();
         let mut vectors = Vec::with_capacity(count * bert.hidden);
@@ -317,7 +331,7 @@ impl SimdKernel for ForwardPass<'_> {
         }
         bert.norm.apply(&mut vectors);
         for layer in &bert.layers {
-            vectors = layer.apply::<ROWS>(&vectors, count, bert.heads);
+            vectors = layer.apply::<ROWS, FMA>(&vectors, count, bert.heads);
         }
         let mut mean = vec![0.0; bert.hidden];
         for vector in vectors.chunks_exact(bert.hidden) {

@@ -1,9 +1,11 @@
 //! Matrix products with bit-identical results on every processor.
 //!
-//! Each element of the product sums over the depth in ascending order. SIMD lanes hold different elements, never parts of
+//! Each element of the product sums over the depth in ascending order, by fused operations. SIMD lanes hold different elements, never parts of
 //! one, so the register width changes the speed and nothing else. The right operand is packed into panels of sixteen columns
 //! and the left one into tiles of a few rows, so that a tile of the result stays in registers. The depth is split into blocks
 //! for which a panel fits the L1 cache; between blocks, partial sums are kept in the result.
+
+use crate::simd::fused;
 
 /// The number of columns of a panel.
 const COLUMNS: usize = 16;
@@ -105,7 +107,7 @@ impl<const ROWS: usize> Tiles<ROWS> {
 
     /// Adds the product with `right` to `result`, whose row `i` starts at `offset + i * stride`.
     #[inline(always)]
-    pub(crate) fn multiply(
+    pub(crate) fn multiply<const FMA: bool>(
         &self,
         right: &Panels,
         result: &mut [f32],
@@ -130,7 +132,7 @@ impl<const ROWS: usize> Tiles<ROWS> {
                             let begin = start + row * stride;
                             sums.copy_from_slice(&result[begin..begin + COLUMNS]);
                         }
-                        add_products(&mut sums, columns, rows);
+                        add_products::<ROWS, FMA>(&mut sums, columns, rows);
                         for (row, sums) in sums.iter().enumerate() {
                             let begin = start + row * stride;
                             result[begin..begin + COLUMNS].copy_from_slice(sums);
@@ -140,7 +142,7 @@ impl<const ROWS: usize> Tiles<ROWS> {
                             let begin = start + row * stride;
                             sums[..width].copy_from_slice(&result[begin..begin + width]);
                         }
-                        add_products(&mut sums, columns, rows);
+                        add_products::<ROWS, FMA>(&mut sums, columns, rows);
                         for (row, sums) in sums.iter().enumerate().take(height) {
                             let begin = start + row * stride;
                             result[begin..begin + width].copy_from_slice(&sums[..width]);
@@ -154,7 +156,7 @@ impl<const ROWS: usize> Tiles<ROWS> {
 
 /// The innermost loop: for each step of the depth, adds to all elements of a tile.
 #[inline(always)]
-fn add_products<const ROWS: usize>(
+fn add_products<const ROWS: usize, const FMA: bool>(
     sums: &mut [[f32; COLUMNS]; ROWS],
     left: &[[f32; ROWS]],
     right: &[[f32; COLUMNS]],
@@ -163,7 +165,7 @@ fn add_products<const ROWS: usize>(
     for (left, right) in left.iter().zip(right) {
         for row in 0..ROWS {
             for column in 0..COLUMNS {
-                local[row][column] += left[row] * right[column];
+                local[row][column] = fused::<FMA>(left[row], right[column], local[row][column]);
             }
         }
     }
@@ -190,9 +192,9 @@ mod tests {
         type Output = Vec<f32>;
 
         #[inline(always)]
-        fn run<const ROWS: usize>(mut self) -> Vec<f32> {
+        fn run<const ROWS: usize, const FMA: bool>(mut self) -> Vec<f32> {
             let tiles = Tiles::<ROWS>::from_rows(self.left, self.rows, self.right.depth);
-            tiles.multiply(self.right, &mut self.result, self.right.columns, 0);
+            tiles.multiply::<FMA>(self.right, &mut self.result, self.right.columns, 0);
             self.result
         }
     }
@@ -209,8 +211,9 @@ mod tests {
             for row in 0..rows {
                 for column in 0..columns {
                     for index in 0..depth {
-                        expected[row * columns + column] +=
-                            left[row * depth + index] * right[index * columns + column];
+                        let sum = &mut expected[row * columns + column];
+                        *sum = left[row * depth + index]
+                            .mul_add(right[index * columns + column], *sum);
                     }
                 }
             }
@@ -242,12 +245,13 @@ mod tests {
         let right = View { numbers: &numbers, stride: 10, offset: 6 };
         let panels = Panels::from_rows(right, 3, 2);
         let mut result = vec![0.0; 4 * 5];
-        Tiles::<2>::from_rows(left, 4, 3).multiply(&panels, &mut result, 5, 1);
+        Tiles::<2>::from_rows(left, 4, 3).multiply::<false>(&panels, &mut result, 5, 1);
         for row in 0..4 {
             for column in 0..5 {
                 let expected = if column == 1 || column == 2 {
-                    (0..3).fold(0.0, |sum, index| {
-                        sum + numbers[row * 10 + 2 + index] * numbers[index * 10 + 6 + column - 1]
+                    (0..3).fold(0.0_f32, |sum, index| {
+                        numbers[row * 10 + 2 + index]
+                            .mul_add(numbers[index * 10 + 6 + column - 1], sum)
                     })
                 } else {
                     0.0

@@ -16,8 +16,7 @@ use crate::tokenizer::ModelTokenizer;
 use crate::{EmbedError, hashed_model, quantize_or_zero};
 
 /// The version of the computation, part of the model hash. Any change of the vectors must change it.
-const EMBEDDING_VERSION: &str =
-    "1: [CLS] and [SEP] around, at most 256 pieces, mean over all, length 1 as 32767";
+const EMBEDDING_VERSION: &str = "2: fused products, [CLS] and [SEP] around, at most 256 pieces, mean over all, length 1 as 32767";
 
 /// The maximum number of word pieces of a text, including `[CLS]` and `[SEP]`.
 const MAX_WORDPIECES: usize = 256;

@@ -42,6 +42,11 @@ impl Failure {
             (None, Self::Chat(error)) => chat_message(error, audience),
             #[cfg(feature = "docs")]
             (None, Self::Docs(error)) if audience == Audience::Command => docs_message(error),
+            // The address of a model server is not the client's business.
+            #[cfg(feature = "docs")]
+            (None, Self::Docs(DocsError::Embedder(_))) if audience == Audience::Agent => {
+                Some("the embedding model failed; ask the user to check it".to_owned())
+            }
             _ => None,
         };
         let message = message.unwrap_or_else(|| self.to_string());
@@ -354,6 +359,9 @@ fn docs_advice(error: &DocsError, audience: Audience) -> Option<String> {
         }
         (DocsError::Outdated { .. }, Audience::Command) => {
             "rebuild it with `pannier docs index`".to_owned()
+        }
+        (DocsError::Reranker(_), Audience::Command) => {
+            "fix it, or search without --reranker".to_owned()
         }
         (DocsError::NoVectors { .. }, Audience::Command) => {
             "run `pannier docs index --embedder …` or pass --mode lexical".to_owned()

@@ -11,6 +11,8 @@ use pannier_docs::DocsError;
 use pannier_embed::EmbedError;
 #[cfg(any(feature = "memory", feature = "snippets"))]
 use pannier_files::SessionError;
+#[cfg(feature = "http")]
+use pannier_http::HttpError;
 #[cfg(feature = "memory")]
 use pannier_memory::MemoryError;
 #[cfg(feature = "snippets")]
@@ -58,6 +60,10 @@ pub enum Failure {
     #[cfg(feature = "embed")]
     #[error(transparent)]
     Embed(#[from] EmbedError),
+    /// Models on servers.
+    #[cfg(feature = "http")]
+    #[error(transparent)]
+    Http(#[from] HttpError),
     /// Project memory.
     #[cfg(feature = "memory")]
     #[error(transparent)]
@@ -232,8 +238,14 @@ impl Failure {
                 DocsError::Invalid { .. } | DocsError::Outdated { .. } => Category::CacheInvalid,
                 DocsError::Busy { .. } | DocsError::Io { .. } => Category::Io,
                 DocsError::Engine(error) => error.kind().into(),
+                #[cfg(feature = "http")]
+                DocsError::Embedder(error) | DocsError::Reranker(error) => {
+                    error.downcast_ref().map_or(Category::InvalidInput, http)
+                }
                 _ => Category::InvalidInput,
             },
+            #[cfg(feature = "http")]
+            Self::Http(error) => http(error),
             #[cfg(feature = "embed")]
             Self::Embed(EmbedError::Io { .. }) => Category::Io,
             #[cfg(feature = "embed")]
@@ -275,6 +287,11 @@ impl Failure {
     pub fn code(&self) -> &'static str {
         self.category().code()
     }
+}
+
+#[cfg(feature = "http")]
+fn http(error: &HttpError) -> Category {
+    if error.is_io() { Category::Io } else { Category::InvalidInput }
 }
 
 #[cfg(any(feature = "memory", feature = "snippets"))]

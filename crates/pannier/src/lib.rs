@@ -93,6 +93,8 @@ pub use pannier_core as engine;
 pub use pannier_docs as docs;
 #[cfg(feature = "embed")]
 pub use pannier_embed as embed;
+#[cfg(feature = "http")]
+pub use pannier_http as http;
 pub use pannier_layout as layout;
 #[cfg(feature = "memory")]
 pub use pannier_memory as memory;

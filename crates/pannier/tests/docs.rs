@@ -265,6 +265,8 @@ fn a_server_knows_names_only() {
     for request in [
         json!({ "query": "canteen", "index": path }),
         json!({ "query": "canteen", "embedder": "static:/etc" }),
+        json!({ "query": "canteen", "embedder": "http://localhost/v1#m", "embedder_key_env": "HOME" }),
+        json!({ "query": "canteen", "reranker": "http://localhost/v1#m", "reranker_key_env": "HOME" }),
         json!({ "query": "canteen", "tokenizer": "file:/etc/passwd" }),
     ] {
         let failure = run(request.clone()).unwrap_err();

@@ -8,12 +8,13 @@ use clap::{Args, Subcommand, ValueHint};
 use pannier::ops::{
     Answer, Bound, Control, Count, ExplainedPassage, FoundPassages, IndexInputs, IndexRequest,
     QueryOptions, ReadRequest, SearchRequest, StatsRequest, VerifyRequest, chunk_sizes,
+    open_embedder,
 };
 use pannier::{Defaults, Shelf};
 use pannier_core::{ContextItem, Explanation, Selection};
 use pannier_docs::{
-    DocumentSource, Embedder, FileRules, Hit, IndexStats, LexicalScore, Progress, SemanticScore,
-    SizeStats,
+    DocumentSource, Embedder, FileRules, Hit, IndexStats, LexicalScore, Progress, RerankerScore,
+    SemanticScore, SizeStats,
 };
 use serde::Serialize;
 
@@ -150,17 +151,28 @@ impl Index {
 /// The embedding model.
 #[derive(Args, Debug)]
 pub(crate) struct EmbedderArguments {
-    /// Embedding model: none, static:FOLDER or minilm:FOLDER
+    /// Embedding model: none, minilm:FOLDER or URL#MODEL
     ///
-    /// `static` is a table of token vectors, `minilm` is all-MiniLM-L6-v2. The folder has a .safetensors file and a
-    /// tokenizer.json.
+    /// `static:FOLDER` is a table of token vectors, `minilm:FOLDER` is all-MiniLM-L6-v2. The folder has a .safetensors file and a
+    /// tokenizer.json. `http://HOST/v1#MODEL` is a model on a server with OpenAI's interface.
     #[arg(long, value_name = "MODEL")]
     pub(crate) embedder: Option<String>,
+
+    /// Environment variable with the key of the embedding server
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "embedder",
+        help_heading = "Advanced",
+        hide_short_help = true
+    )]
+    pub(crate) embedder_key_env: Option<String>,
 }
 
 impl EmbedderArguments {
     pub(crate) fn open(&self) -> Result<Option<Box<dyn Embedder>>, CliError> {
-        Ok(self.embedder.as_deref().map(pannier_embed::open_embedder).transpose()?.flatten())
+        let Some(name) = &self.embedder else { return Ok(None) };
+        Ok(open_embedder(name, self.embedder_key_env.as_deref(), None)?)
     }
 }
 
@@ -350,6 +362,12 @@ fn found_text(passage: &ExplainedPassage<Explanation<&ContextItem>>) -> String {
     }
     if let Some(SemanticScore { rank, score, .. }) = &passage.semantic {
         text.push_str(&format!("\n  Vectors: rank {rank}, cosine {score:.4}\n"));
+    }
+    if let Some(RerankerScore { model, rank, previous_rank, score, .. }) = &passage.reranker {
+        let model = printable(model);
+        text.push_str(&format!(
+            "\n  Reranker: rank {rank} instead of {previous_rank}, score {score:.4} by {model}\n"
+        ));
     }
     text
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand, ValueHint};
 use pannier::ops::{
     Answer, Control, EvalMemoryRequest, EvalSessionsRequest, PassageOptions, QueryOptions, Request,
-    SessionText,
+    SessionText, open_embedder,
 };
 use pannier_docs::eval::{
     ContextReport, Dataset, Difference, EvalOptions, EvalReport, EvalRun, QueryOutcome,
@@ -226,13 +226,16 @@ impl EvalDocs {
     }
 
     fn measure(&self, dataset: &Dataset) -> Result<EvalRun, CliError> {
+        let key_env = self.search.embedder_key_env.as_deref();
         let name = self.search.embedder.as_deref();
-        let embedder = name.map(pannier_embed::open_embedder).transpose()?.flatten();
+        let embedder = name.map(|name| open_embedder(name, key_env, None)).transpose()?.flatten();
         let mut options = EvalOptions::new(Arc::from(self.tokenizer.counter()?));
         if let Some(embedder) = embedder.as_deref() {
             options = options.with_embedder(embedder);
         }
         let shelf = config::shelf()?;
+        let reranker = self.search.open_reranker(&shelf)?;
+        options.reranker = reranker.as_deref();
         options.config = self.packing.config(&self.search, &shelf, &Control::default())?;
         options.budgets.clone_from(&self.budgets);
         options.every_budget = self.thorough;

@@ -92,6 +92,7 @@ impl ReplayCommand {
                     _ => {
                         let mut options = QueryOptions::default();
                         options.embedder.clone_from(&self.embedder.embedder);
+                        options.embedder_key_env.clone_from(&self.embedder.embedder_key_env);
                         self.embedding.add_to(&mut options)?;
                         let pool = options.with_vector(&index, &shelf, |vector| {
                             SearchPool::from_receipt(&receipt, &index, vector, counter)

@@ -55,9 +55,13 @@ pub(crate) struct Build {
     #[arg(long)]
     gitignore: bool,
 
-    /// Embedding model: none, static:FOLDER or minilm:FOLDER
+    /// Embedding model: none, static:FOLDER, minilm:FOLDER or http://HOST/v1#MODEL
     #[arg(long, value_name = "NAME[:FOLDER]")]
     embedder: Option<String>,
+
+    /// Environment variable with the key of the embedding server
+    #[arg(long, value_name = "NAME", requires = "embedder")]
+    embedder_key_env: Option<String>,
 
     #[command(flatten)]
     files: IndexFiles,
@@ -76,6 +80,7 @@ impl Build {
         let request = IndexRequest {
             folder: Some(self.sources.clone()),
             embedder: self.embedder.clone(),
+            embedder_key_env: self.embedder_key_env.clone(),
             rebuild: self.force,
             ..IndexRequest::default()
         };
@@ -253,7 +258,9 @@ impl Assemble {
         let mut search = self.search.clone();
         self.embedding.add_to(&mut search)?;
         let cache = shelf.index(None)?;
-        let assembler = Assembler::new(&cache, config).with_counter(counter);
+        let reranker = search.open_reranker(&shelf)?;
+        let assembler =
+            Assembler::new(&cache, config).with_counter(counter).with_reranker(reranker.as_deref());
         let candidates = search
             .with_vector(&cache, &shelf, |vector| Ok(assembler.candidates(&self.query, vector)?))?;
         let mut budget = TokenBudget::available(self.budget);

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::candidates::KIND;
 use crate::{
-    AssembledContext, AssemblyConfig, Candidates, DocsError, DocumentIndex, QueryVector,
-    TokenBudget,
+    AssembledContext, AssemblyConfig, Candidates, DocsError, DocumentIndex, QueryVector, Reranker,
+    Reranking, TokenBudget,
 };
 
 /// Assembles contexts from an index.
@@ -19,17 +19,24 @@ pub struct Assembler<'c> {
     index: &'c DocumentIndex,
     config: AssemblyConfig,
     counter: Arc<dyn TokenCounter>,
+    reranker: Option<&'c dyn Reranker>,
 }
 
 impl<'c> Assembler<'c> {
     /// Creates an assembler that counts one token per four bytes.
     pub fn new(index: &'c DocumentIndex, config: AssemblyConfig) -> Self {
-        Self { index, config, counter: Arc::new(BytesOverFour) }
+        Self { index, config, counter: Arc::new(BytesOverFour), reranker: None }
     }
 
     /// Counts tokens with another counter.
     pub fn with_counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
         self.counter = counter;
+        self
+    }
+
+    /// Scores the best passages again with a reranker.
+    pub fn with_reranker(mut self, reranker: Option<&'c dyn Reranker>) -> Self {
+        self.reranker = reranker;
         self
     }
 
@@ -48,18 +55,37 @@ impl<'c> Assembler<'c> {
         &self.counter
     }
 
-    /// Searches the passages for a query.
+    /// Returns the name of the reranker.
+    pub(crate) fn reranker_model(&self) -> &str {
+        self.reranker.map_or("", Reranker::model)
+    }
+
+    /// Searches the passages for a query. Recorded scores and a recorded vector of the configuration take precedence over the
+    /// reranker and `vector`.
     ///
     /// # Errors
     ///
-    /// As [`DocumentIndex::search`].
+    /// As [`DocumentIndex::search`], and [`DocsError::Reranker`].
     pub fn candidates(
         &self,
         query: &str,
         vector: QueryVector<'_>,
     ) -> Result<Candidates, DocsError> {
-        let hits = self.index.search(query, &self.config.search, vector)?;
-        Candidates::new(self, query, hits)
+        let mut config = self.config.clone();
+        if let (None, QueryVector::Embedder(embedder)) = (&config.query_vector, vector)
+            && !embedder.is_reproducible()
+        {
+            config.query_vector = self.index.query_vector(query, embedder, config.search.mode)?;
+        }
+        let vector = config.query_vector.as_deref().map_or(vector, QueryVector::Given);
+        let mut hits = self.index.search(query, &config.search, vector)?;
+        if let (None, Some(reranker)) = (&config.reranking, self.reranker) {
+            config.reranking = Some(Reranking::ask(reranker, query, &hits)?);
+        }
+        if let Some(reranking) = &config.reranking {
+            reranking.apply(&mut hits)?;
+        }
+        Candidates::new(self, config, query, hits)
     }
 
     /// Assembles the context for a query within a budget.

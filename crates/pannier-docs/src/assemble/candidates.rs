@@ -55,6 +55,7 @@ impl PassageSpans {
 impl Candidates {
     pub(crate) fn new(
         assembler: &Assembler<'_>,
+        config: AssemblyConfig,
         query: &str,
         mut hits: Vec<Hit>,
     ) -> Result<Self, DocsError> {
@@ -87,7 +88,7 @@ impl Candidates {
         let is_best = |hit: &Hit| hit.score as f64 >= best;
         let best = hits.iter().position(is_best).unwrap_or_default();
         Ok(Self {
-            config: assembler.config().clone(),
+            config,
             counter: Arc::clone(assembler.counter()),
             version: assembler.index().manifest().version.clone(),
             query: query.to_owned(),

@@ -4,7 +4,7 @@ use pannier_core::item::{Deduplication, Floor};
 use pannier_policy::{DocumentOptions, Packing, PlacerPolicy, Policy, ScorerPolicy};
 use serde::{Deserialize, Serialize};
 
-use crate::{Fusion, Ranking, SearchOptions};
+use crate::{Fusion, Ranking, Reranking, SearchOptions};
 
 /// So many of the best passages are cut rather than skipped.
 const SHORTENED_FIRST: usize = 2;
@@ -39,6 +39,12 @@ pub struct AssemblyConfig {
     pub neighbors: bool,
     /// Adds headings, dates and term scores to the result. Default: no.
     pub include_metadata: bool,
+    /// The recorded scores of a reranker. A receipt has them, so that a replay needs no reranker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reranking: Option<Reranking>,
+    /// The recorded vector of the query, if its embedder is not reproducible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query_vector: Option<Vec<i16>>,
 }
 
 impl Default for AssemblyConfig {
@@ -54,6 +60,8 @@ impl Default for AssemblyConfig {
             policy: None,
             neighbors: false,
             include_metadata: false,
+            reranking: None,
+            query_vector: None,
         }
     }
 }

@@ -58,6 +58,9 @@ pub struct ContextChunk {
     /// Its semantic rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub semantic: Option<RankedScore>,
+    /// Its rank by the reranker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reranker: Option<RankedScore>,
     /// Its token count.
     pub tokens: i64,
     /// Its text.
@@ -165,6 +168,10 @@ impl ContextChunk {
                 .map(|hit| RankedScore { rank: hit.rank, score: hit.score }),
             semantic: hit
                 .semantic
+                .as_ref()
+                .map(|hit| RankedScore { rank: hit.rank, score: hit.score }),
+            reranker: hit
+                .reranker
                 .as_ref()
                 .map(|hit| RankedScore { rank: hit.rank, score: hit.score }),
             tokens: item.tokens(),

@@ -100,6 +100,7 @@ fn key(
     put(query.as_bytes());
     put(assembler.index().manifest().version.as_bytes());
     put(assembler.counter().name().as_bytes());
+    put(assembler.reranker_model().as_bytes());
     // Plain data always serializes.
     put(&serde_json::to_vec(&(budget, assembler.config())).unwrap_or_default());
     match vector {

@@ -27,8 +27,8 @@ pub use compare::Difference;
 use crate::chunk::open_fence;
 use crate::{
     AssembledContext, Assembler, AssemblyConfig, BuildOptions, Candidates, ContextChunk, DocsError,
-    DocumentIndex, DocumentMetadata, DocumentSource, Embedder, FileRules, QueryVector, TokenBudget,
-    VectorSource, build,
+    DocumentIndex, DocumentMetadata, DocumentSource, Embedder, FileRules, QueryVector, Reranker,
+    Reranking, TokenBudget, VectorSource, build,
 };
 use gold::{Coverage, GoldSpans, read_spans};
 
@@ -75,6 +75,8 @@ pub struct EvalOptions<'e> {
     pub build: BuildOptions<'e>,
     /// The embedder of queries, if any. The index must have its vectors.
     pub embedder: Option<&'e dyn Embedder>,
+    /// The reranker of passages, if any.
+    pub reranker: Option<&'e dyn Reranker>,
     /// The token counter of contexts.
     pub counter: Arc<dyn TokenCounter>,
     /// The budgets at which contexts are scored. Empty: 200, 400, 800 and 1,200, for a tree 1,000, 2,000 and 4,000.
@@ -90,6 +92,7 @@ impl<'e> EvalOptions<'e> {
             config: AssemblyConfig::default(),
             build: BuildOptions { vectors: VectorSource::None, ..BuildOptions::default() },
             embedder: None,
+            reranker: None,
             counter,
             budgets: Vec::new(),
             every_budget: false,
@@ -321,7 +324,8 @@ impl Dataset {
             (RANKING_DEPTH, RANKING_DEPTH, 2 * RANKING_DEPTH);
         let vector = options.embedder.map_or(QueryVector::None, QueryVector::Embedder);
         let assembler = Assembler::new(&index, options.config.clone())
-            .with_counter(Arc::clone(&options.counter));
+            .with_counter(Arc::clone(&options.counter))
+            .with_reranker(options.reranker);
         let budgets = match options.budgets.is_empty() {
             true => corpus.budgets,
             false => &options.budgets,
@@ -336,7 +340,10 @@ impl Dataset {
         };
         let mut outcomes = Vec::with_capacity(self.queries.len());
         for (number, query) in self.queries.iter().enumerate() {
-            let hits = index.search(&query.text, &deep, vector)?;
+            let mut hits = index.search(&query.text, &deep, vector)?;
+            if let Some(reranker) = options.reranker {
+                Reranking::ask(reranker, &query.text, &hits)?.apply(&mut hits)?;
+            }
             let mut seen = BTreeSet::new();
             let documents = hits.iter().filter(|hit| seen.insert(hit.document));
             let ranked: Vec<String> =

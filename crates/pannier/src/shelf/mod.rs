@@ -238,7 +238,13 @@ impl Shelf {
     /// Returns the source of query vectors for `cache`: the embedder, if it made the vectors of the cache.
     pub fn query_vector(&self, cache: &DocumentIndex) -> QueryVector<'_> {
         match &self.embedder {
-            Some(embedder) if cache.manifest().model.as_ref() == Some(embedder.model()) => {
+            Some(embedder)
+                if cache
+                    .manifest()
+                    .model
+                    .as_ref()
+                    .is_some_and(|model| embedder.is_compatible(model)) =>
+            {
                 QueryVector::Embedder(&**embedder)
             }
             _ => QueryVector::None,

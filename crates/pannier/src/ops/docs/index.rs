@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pannier_docs::{
@@ -14,7 +14,7 @@ use pannier_docs::{
 use serde::Serialize;
 
 use super::IndexOptions;
-use super::options::open_embedder;
+use super::models::open_embedder;
 use crate::ops::values::list;
 use crate::ops::{Answer, Control, Count, Group, Request};
 use crate::{Failure, Shelf};
@@ -60,9 +60,16 @@ request! {
         #[serde(default)]
         pub gitignore: bool,
 
-        /// Embedding model: none, static:FOLDER or minilm:FOLDER
+        /// Embedding model: none, minilm:FOLDER or URL#MODEL
+        ///
+        /// `static:FOLDER` is a table of token vectors, `minilm:FOLDER` is all-MiniLM-L6-v2, and `http://HOST/v1#MODEL` is a
+        /// model on a server with OpenAI's interface.
         #[arg(long, value_name = "MODEL")]
         pub embedder: Option<String>,
+
+        /// Environment variable with the key of the embedding server
+        #[arg(long, value_name = "NAME", requires = "embedder", help_heading = "Advanced", hide_short_help = true)]
+        pub embedder_key_env: Option<String>,
 
         /// Intended size of chunks, in tokens of four bytes [default: 256]
         #[arg(long, value_name = "N", help_heading = "Advanced", hide_short_help = true)]
@@ -219,7 +226,11 @@ impl IndexRequest {
         if let Some(metadata) = inputs.metadata {
             source = source.metadata(metadata);
         }
-        let embedder = self.embedder.as_deref().map(|name| open_embedder(name, shelf));
+        // Without a readable index, there is no model to take the identity of.
+        let model = Manifest::open(&index).ok().and_then(|manifest| manifest.model);
+        let key_env = self.embedder_key_env.as_deref();
+        let open = |name: &str| open_embedder(name, key_env, model.as_ref());
+        let embedder = self.embedder.as_deref().map(open);
         let embedder = embedder.transpose()?;
         let vectors = match (&embedder, inputs.embeddings) {
             (_, Some(vectors)) => VectorSource::Imported(vectors),
@@ -291,7 +302,9 @@ struct LazyEmbedder<'e> {
     model: Model,
     /// The name of the embedder, if the request has one.
     name: Option<&'e str>,
-    shelf: &'e Shelf,
+    /// The variable with its key.
+    key_env: Option<&'e str>,
+    opened: OnceLock<Box<dyn Embedder>>,
 }
 
 impl Embedder for LazyEmbedder<'_> {
@@ -300,9 +313,13 @@ impl Embedder for LazyEmbedder<'_> {
     }
 
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<i16>>, EmbedderError> {
-        let opened = self.name.map(|name| open_embedder(name, self.shelf)).transpose()?.flatten();
+        if let Some(embedder) = self.opened.get() {
+            return embedder.embed(texts);
+        }
+        let open = |name: &str| open_embedder(name, self.key_env, Some(&self.model));
+        let opened = self.name.map(open).transpose()?.flatten();
         match opened.filter(|opened| *opened.model() == self.model) {
-            Some(embedder) => embedder.embed(texts),
+            Some(embedder) => self.opened.get_or_init(|| embedder).embed(texts),
             None => Err("new passages need the embedder of the index".into()),
         }
     }
@@ -318,6 +335,7 @@ impl IndexOptions {
     pub fn open_updated(
         &self,
         embedder: Option<&str>,
+        key_env: Option<&str>,
         shelf: &Shelf,
         control: &Control<'_>,
     ) -> Result<Arc<DocumentIndex>, Failure> {
@@ -332,8 +350,12 @@ impl IndexOptions {
                     return self.open(shelf);
                 }
             };
-            let embedder =
-                manifest.model.map(|model| LazyEmbedder { model, name: embedder, shelf });
+            let embedder = manifest.model.map(|model| LazyEmbedder {
+                model,
+                name: embedder,
+                key_env,
+                opened: OnceLock::new(),
+            });
             let vectors = embedder.as_ref().map(|embedder| embedder as &dyn Embedder);
             let options = BuildOptions {
                 vectors: vectors.map_or(VectorSource::Unspecified, VectorSource::Embedder),

@@ -1,6 +1,7 @@
 //! Operations on document indexes: search passages, read documents, build and check an index.
 
 mod index;
+mod models;
 mod options;
 mod read;
 mod records;
@@ -9,6 +10,7 @@ mod search;
 pub use index::{
     IndexInputs, IndexRequest, StatsRequest, VerifyAnswer, VerifyRequest, chunk_sizes,
 };
+pub use models::{open_embedder, open_reranker};
 pub use options::{
     BudgetedOptions, FusionName, IndexOptions, PassageLayout, PassageOptions, QueryOptions,
     Retrievers,

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use pannier_core::{ContextBudget, TokenCounter};
 use pannier_docs::{
-    AssemblyConfig, DocumentIndex, Embedder, Fusion, QueryVector, SearchMode, SearchOptions,
+    AssemblyConfig, DocumentIndex, Embedder, Fusion, QueryVector, Reranker, SearchMode,
+    SearchOptions,
 };
 use pannier_policy::Packing;
 use serde::Deserialize;
 
+use super::models::{open_embedder, open_reranker};
 use crate::ops::pool::{DEFAULT_POLICY, DEFAULT_TOKENIZER, PolicyName};
 use crate::ops::values::list;
 use crate::ops::{Control, Count, Date, ReserveOptions, Tokens};
@@ -134,9 +136,21 @@ request! {
         #[serde(default)]
         pub prefer_recent: bool,
 
-        /// Embedding model: none, static:FOLDER or minilm:FOLDER
+        /// Embedding model: none, static:FOLDER, minilm:FOLDER or http://HOST/v1#MODEL
         #[arg(long, value_name = "MODEL", help_heading = "Advanced", hide_short_help = true)]
         pub embedder: Option<String>,
+
+        /// Environment variable with the key of the embedding server
+        #[arg(long, value_name = "NAME", requires = "embedder", help_heading = "Advanced", hide_short_help = true)]
+        pub embedder_key_env: Option<String>,
+
+        /// Model that ranks the best 50 passages again: none or http://HOST/v1#MODEL
+        #[arg(long, value_name = "MODEL", help_heading = "Advanced", hide_short_help = true)]
+        pub reranker: Option<String>,
+
+        /// Environment variable with the key of the reranking server
+        #[arg(long, value_name = "NAME", requires = "reranker", help_heading = "Advanced", hide_short_help = true)]
+        pub reranker_key_env: Option<String>,
 
         /// Embedding of the query, for an index with your own embeddings
         #[arg(skip)]
@@ -229,34 +243,44 @@ impl QueryOptions {
             return call(QueryVector::Given(&vector));
         }
         match &self.embedder {
-            Some(name) => match open_embedder(name, shelf)? {
+            Some(name) => match self.open_embedder(name, shelf)? {
                 Some(embedder) => call(QueryVector::Embedder(&*embedder)),
                 None => call(QueryVector::None),
             },
             None => call(shelf.query_vector(index)),
         }
     }
-}
 
-/// Opens a model by its name and folder; `none` is no model.
-#[cfg(feature = "embed")]
-pub(super) fn open_embedder(
-    name: &str,
-    shelf: &Shelf,
-) -> Result<Option<Box<dyn Embedder>>, Failure> {
-    match shelf.is_local() {
-        true => Ok(pannier_embed::open_embedder(name)?),
-        false => Err(no_embedder("the server opens no models; omit embedder")),
+    fn open_embedder(
+        &self,
+        name: &str,
+        shelf: &Shelf,
+    ) -> Result<Option<Box<dyn Embedder>>, Failure> {
+        check_local("embedder", shelf)?;
+        open_embedder(name, self.embedder_key_env.as_deref(), None)
+    }
+
+    /// Opens the reranker, if the request names one.
+    ///
+    /// # Errors
+    ///
+    /// An error of the address or the key; [`Failure::Request`] on a server's shelf.
+    pub fn open_reranker(&self, shelf: &Shelf) -> Result<Option<Box<dyn Reranker>>, Failure> {
+        let Some(name) = &self.reranker else { return Ok(None) };
+        check_local("reranker", shelf)?;
+        open_reranker(name, self.reranker_key_env.as_deref())
     }
 }
 
-#[cfg(not(feature = "embed"))]
-pub(super) fn open_embedder(_: &str, _: &Shelf) -> Result<Option<Box<dyn Embedder>>, Failure> {
-    Err(no_embedder("this build has no embedding models; enable the feature `embed`"))
-}
-
-fn no_embedder(problem: &str) -> Failure {
-    Failure::Request { path: "embedder".to_owned(), problem: problem.to_owned() }
+/// Fails on a server's shelf: a client must not choose the folders that are read and the servers that are called.
+fn check_local(option: &str, shelf: &Shelf) -> Result<(), Failure> {
+    match shelf.is_local() {
+        true => Ok(()),
+        false => Err(Failure::Request {
+            path: option.to_owned(),
+            problem: format!("the server opens no models; omit {option}"),
+        }),
+    }
 }
 
 request! {

@@ -223,7 +223,7 @@ impl ReadRequest {
         let counter = self.budget.counter(shelf, control)?;
         let index = match self.no_update {
             true => self.index.open(shelf)?,
-            false => self.index.open_updated(None, shelf, control)?,
+            false => self.index.open_updated(None, None, shelf, control)?,
         };
         self.find(&index, counter, budget, control)
     }

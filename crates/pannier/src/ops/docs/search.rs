@@ -8,7 +8,7 @@ use pannier_core::item::Passage;
 use pannier_core::{ContextBudget, ContextItem, Explanation, Pipeline, Selection, TokenCounter};
 use pannier_docs::{
     Assembler, Candidates, DocumentIndex, Hit, LexicalScore, PassageSpans, QueryVector,
-    SemanticScore, TokenBudget,
+    RerankerScore, SemanticScore, TokenBudget,
 };
 use pannier_layout::{DocumentLayout, SentItem};
 use pannier_policy::{Receipt, Replay};
@@ -87,6 +87,9 @@ pub struct ExplainedPassage<E> {
     /// Its rank by vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub semantic: Option<SemanticScore>,
+    /// Its score by the reranker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reranker: Option<RerankerScore>,
 }
 
 /// The passages of a search.
@@ -308,10 +311,17 @@ impl SearchRequest {
         let counter = self.budget.counter(shelf, control)?;
         let index = match self.no_update {
             true => self.index.open(shelf)?,
-            false => self.index.open_updated(self.search.embedder.as_deref(), shelf, control)?,
+            false => {
+                let (embedder, key_env) = (&self.search.embedder, &self.search.embedder_key_env);
+                let (embedder, key_env) = (embedder.as_deref(), key_env.as_deref());
+                self.index.open_updated(embedder, key_env, shelf, control)?
+            }
         };
         control.step("searching passages")?;
-        let assembler = Assembler::new(&index, config).with_counter(Arc::clone(&counter));
+        let reranker = self.search.open_reranker(shelf)?;
+        let assembler = Assembler::new(&index, config)
+            .with_counter(Arc::clone(&counter))
+            .with_reranker(reranker.as_deref());
         let candidates = self
             .search
             .with_vector(&index, shelf, |vector| Ok(assembler.candidates(&self.query, vector)?))?;
@@ -403,7 +413,8 @@ impl SearchPool {
                 let hit = hits.get(explanation.index);
                 let lexical = hit.and_then(|hit| hit.lexical.clone());
                 let semantic = hit.and_then(|hit| hit.semantic.clone());
-                ExplainedPassage { explanation, lexical, semantic }
+                let reranker = hit.and_then(|hit| hit.reranker.clone());
+                ExplainedPassage { explanation, lexical, semantic, reranker }
             });
             Ok(call(explained.collect()))
         })
@@ -466,8 +477,9 @@ impl Request for SearchRequest {
         if !self.explain.is_empty() {
             let owned = |explanations: Vec<ExplainedPassage<Explanation<&ContextItem>>>| {
                 let owned = explanations.into_iter().map(|explained| {
-                    let ExplainedPassage { explanation, lexical, semantic } = explained;
-                    ExplainedPassage { explanation: explanation.into_owned(), lexical, semantic }
+                    let ExplainedPassage { explanation, lexical, semantic, reranker } = explained;
+                    let explanation = explanation.into_owned();
+                    ExplainedPassage { explanation, lexical, semantic, reranker }
                 });
                 owned.collect()
             };
