@@ -18,16 +18,16 @@ records! {
         /// The share up to which a request is sent as it is; default: 0.5.
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
         pub pressure: f64,
-        /// The share to which a batch of cuts reduces a request; default: 0.55.
+        /// The share to which a batch of cuts reduces a request; default: 0.6.
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
         pub low_water: f64,
-        /// The share that a new result of a read may take under pressure; default: 0.15.
+        /// The share that a new result of a read may take under pressure; default: 0.1.
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
         pub read_cap: f64,
-        /// The share that another new result may take under pressure; default: 0.08.
+        /// The share that another new result may take under pressure; default: 0.05.
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
         pub result_cap: f64,
-        /// The tokens below which no new result is cut; default: 1500.
+        /// The tokens below which no new result is cut; default: 1000.
         #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
         pub min_cap_tokens: i64,
         /// The share of a result's tokens that its list of names may take; default: 0.15.
@@ -93,10 +93,10 @@ impl Default for SessionOptions {
     fn default() -> Self {
         Self {
             pressure: 0.5,
-            low_water: 0.55,
-            read_cap: 0.15,
-            result_cap: 0.08,
-            min_cap_tokens: 1500,
+            low_water: 0.6,
+            read_cap: 0.1,
+            result_cap: 0.05,
+            min_cap_tokens: 1000,
             names_share: 0.15,
             max_names_tokens: 48,
             keep_results: 2,
