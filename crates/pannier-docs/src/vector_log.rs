@@ -33,7 +33,7 @@ pub(crate) struct VectorLog {
 }
 
 impl VectorLog {
-    /// Opens the log of an index, or starts an empty one if there is none for this model.
+    /// Opens the log of an index, or starts an empty one if the log is missing or of another model.
     pub(crate) fn open(index: &Path, model: &Model) -> Result<Self, DocsError> {
         let path = index.join(VECTOR_LOG);
         // A link would be written through.

@@ -88,7 +88,7 @@ struct Name {
 struct Occurrences {
     /// The number of blocks that contain it.
     blocks: u32,
-    /// The last of them that is not a result. No block is before block 0, so 0 also means that there is none.
+    /// The last of them that is not a result. No block precedes block 0, so 0 also means no block.
     last_use: usize,
 }
 

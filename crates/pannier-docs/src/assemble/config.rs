@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fusion, Ranking, Reranking, SearchOptions};
 
-/// So many of the best passages are cut rather than skipped.
+/// The number of best passages that are cut rather than skipped.
 const SHORTENED_FIRST: usize = 2;
 
 /// The options of search, deduplication, packing and rendering.

@@ -12,10 +12,10 @@ use serde::Deserialize;
 use super::{Grades, read_lines};
 use crate::{AssembledContext, DocsError};
 
-/// So much of a long item answers like all of it.
+/// The bytes of a long item that answer like all of it.
 const MAX_ITEM_BYTES: usize = 1_500;
 
-/// So much of a document counts as a passage of it.
+/// The bytes of a document that count as a passage of it.
 const DOCUMENT_BYTES: usize = 200;
 
 /// A span that answers a query if enough bytes of it are in the context.

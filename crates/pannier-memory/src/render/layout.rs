@@ -64,7 +64,7 @@ impl PacketLayout {
         self.fixed
     }
 
-    /// Sets the character limit of the packet; a text of so many characters is charged this many tokens.
+    /// Sets the character limit of the packet, and the tokens that a text of that length is charged.
     pub(crate) fn with_character_limit(mut self, characters: usize, tokens: usize) -> Self {
         self.characters = Some((characters, tokens));
         self
@@ -97,7 +97,7 @@ impl PacketLayout {
         self.insert_token_count([].into_iter()).0.chars().count()
     }
 
-    /// Returns how many tokens a packet of so many characters has, by the ratio in a packet with all entries whole.
+    /// Returns the tokens of a packet with this number of characters, by the ratio in a packet with all entries whole.
     pub(crate) fn tokens_for_characters(&self, characters: usize) -> usize {
         let (text, tokens) = self.insert_token_count(self.everything());
         let all_characters = text.chars().count().max(1) as u128;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Returns a memory folder of a project. Says so where there is none.
+/// Returns a memory folder of a project, or says that it is missing.
 pub(crate) fn real_folder() -> Option<PathBuf> {
     #[allow(clippy::disallowed_methods, reason = "a test may look at its environment")]
     let data = std::env::var_os("PANNIER_DATA").map_or_else(

@@ -381,7 +381,7 @@ impl Shelf {
         Ok(self)
     }
 
-    /// Sets the folder of the user. Packets contain its memory, too. By default there is none.
+    /// Sets the folder of the user. Packets contain its memory, too. Default: no folder.
     #[must_use]
     pub fn with_user_memory(mut self, user: Option<UserFolder>) -> Self {
         self.user_memory = user;
