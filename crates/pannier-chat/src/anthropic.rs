@@ -1,5 +1,7 @@
 //! Parses and writes messages of Anthropic's Messages API.
 
+use std::fmt::Arguments;
+
 use serde_json::value::RawValue;
 
 use crate::ChatError;
@@ -32,7 +34,7 @@ const MAX_DEPTH: usize = 4;
 const THINKING_CHARS_PER_TOKEN: usize = 4;
 
 pub(crate) fn read<'t>(
-    path: &str,
+    path: Arguments<'_>,
     raw: &'t RawValue,
     is_first: bool,
 ) -> Result<Message<'t>, ChatError> {
@@ -49,7 +51,7 @@ pub(crate) fn read<'t>(
                 _ => "",
             };
             return Err(ChatError::invalid(
-                format!("{path}.role"),
+                format_args!("{path}.role"),
                 format!("it is '{other}'; it must be user or assistant{hint}"),
             ));
         }
@@ -58,13 +60,13 @@ pub(crate) fn read<'t>(
     let Some(content) = message.fields.get("content") else {
         return Ok(message);
     };
-    let path = format!("{path}.content");
+    let path = format_args!("{path}.content");
     if json::is_string(content) {
-        let part = text_part(content, PartLocation::Content, json::string(&path, content)?);
+        let part = text_part(content, PartLocation::Content, json::string(path, content)?);
         message.parts.push(part.with_body(Some(Body::Text(content))));
     } else if json::is_array(content) {
-        for (index, raw) in json::array(&path, content)?.into_iter().enumerate() {
-            message.parts.push(read_block(&format!("{path}[{index}]"), raw)?);
+        for (index, raw) in json::array(path, content)?.into_iter().enumerate() {
+            message.parts.push(read_block(format_args!("{path}[{index}]"), raw)?);
         }
     } else {
         return Err(ChatError::invalid(path, "it must be a text, or a list of blocks"));
@@ -78,7 +80,7 @@ fn text_part(raw: &RawValue, location: PartLocation, text: String) -> Part<'_> {
     Part { is_kept, ..Part::new(raw, location, PartKind::Text, text) }
 }
 
-fn read_block<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+fn read_block<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
     let part = |kind, text: String| Part::new(raw, PartLocation::ContentArray, kind, text);
     let id = |name: &str| json::required_str(path, &object, name);
@@ -120,7 +122,7 @@ fn read_block<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> 
 }
 
 fn tool_use_part<'t>(
-    path: &str,
+    path: Arguments<'_>,
     raw: &'t RawValue,
     call: &Object<'t>,
     kind: PartKind,
@@ -134,25 +136,29 @@ fn tool_use_part<'t>(
 }
 
 /// Returns the text of a tool result, and the tokens of its images and documents.
-fn read_result(path: &str, result: &Object<'_>, depth: usize) -> Result<(String, i64), ChatError> {
+fn read_result(
+    path: Arguments<'_>,
+    result: &Object<'_>,
+    depth: usize,
+) -> Result<(String, i64), ChatError> {
     let Some(content) = result.get("content") else {
         return Ok((String::new(), 0));
     };
-    let path = format!("{path}.content");
+    let path = format_args!("{path}.content");
     if json::is_string(content) {
-        return Ok((json::string(&path, content)?, 0));
+        return Ok((json::string(path, content)?, 0));
     }
     if !json::is_array(content) {
         return Err(ChatError::invalid(path, "it must be a text, or a list of blocks"));
     }
     let (mut texts, mut tokens) = (Vec::new(), 0_i64);
-    for (index, raw) in json::array(&path, content)?.into_iter().enumerate() {
-        let path = format!("{path}[{index}]");
-        let object = json::object(&path, raw)?;
-        let (text, media_tokens) = match json::required_str(&path, &object, "type")?.as_str() {
-            "text" => (json::optional_str(&path, &object, "text")?, 0),
+    for (index, raw) in json::array(path, content)?.into_iter().enumerate() {
+        let path = format_args!("{path}[{index}]");
+        let object = json::object(path, raw)?;
+        let (text, media_tokens) = match json::required_str(path, &object, "type")?.as_str() {
+            "text" => (json::optional_str(path, &object, "text")?, 0),
             "image" => ("[image]".to_owned(), IMAGE_TOKENS),
-            "document" if depth < MAX_DEPTH => read_document(&path, &object, depth + 1)?,
+            "document" if depth < MAX_DEPTH => read_document(path, &object, depth + 1)?,
             _ => (json::compact(raw), 0),
         };
         texts.push(text);
@@ -163,7 +169,7 @@ fn read_result(path: &str, result: &Object<'_>, depth: usize) -> Result<(String,
 
 /// Returns the text of a document, and its tokens if it is not text.
 fn read_document(
-    path: &str,
+    path: Arguments<'_>,
     document: &Object<'_>,
     depth: usize,
 ) -> Result<(String, i64), ChatError> {
@@ -179,16 +185,16 @@ fn read_document(
         let lines = header.iter().filter(|line| !line.is_empty()).cloned().chain([text]);
         lines.collect::<Vec<_>>().join("\n")
     };
-    let path = format!("{path}.source");
-    let source = json::object(&path, source)?;
-    match json::optional_str(&path, &source, "type")?.as_str() {
-        "text" => Ok((with_header(json::optional_str(&path, &source, "data")?), 0)),
+    let path = format_args!("{path}.source");
+    let source = json::object(path, source)?;
+    match json::optional_str(path, &source, "type")?.as_str() {
+        "text" => Ok((with_header(json::optional_str(path, &source, "data")?), 0)),
         "content" => {
-            let (text, tokens) = read_result(&path, &source, depth)?;
+            let (text, tokens) = read_result(path, &source, depth)?;
             Ok((with_header(text), tokens))
         }
         "base64" => {
-            let data = json::optional_str(&path, &source, "data")?;
+            let data = json::optional_str(path, &source, "data")?;
             let tokens = base64_tokens(&data, DOCUMENT_CHARS_PER_TOKEN).max(MIN_DOCUMENT_TOKENS);
             Ok((with_header("[document]".to_owned()), tokens))
         }
@@ -206,7 +212,7 @@ pub(crate) fn read_system(raw: &RawValue) -> Result<(String, Option<String>), Ch
     let blocks = json::array("system", raw)?;
     let count = blocks.len();
     for (index, raw) in blocks.into_iter().enumerate() {
-        let part = read_block(&format!("system[{index}]"), raw)?;
+        let part = read_block(format_args!("system[{index}]"), raw)?;
         if part.is_kept {
             texts.push(part.text);
             kept.push(part.raw);

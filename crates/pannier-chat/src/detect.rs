@@ -1,5 +1,7 @@
 //! Detects the provider of a request or a list of messages by what only one provider has.
 
+use std::fmt::Arguments;
+
 use serde_json::value::RawValue;
 
 use crate::json::{self, Object};
@@ -68,20 +70,20 @@ impl Signs {
         }
     }
 
-    fn add_fields(&mut self, path: &str, object: &Object<'_>, table: &[(&str, Provider)]) {
+    fn add_fields(&mut self, path: Arguments<'_>, object: &Object<'_>, table: &[(&str, Provider)]) {
         for (name, provider) in table.iter().filter(|(name, _)| object.get(name).is_some()) {
             self.add(*provider, || format!("`{name}` in {path}"));
         }
     }
 
-    fn add_type(&mut self, path: &str, object: &Object<'_>) {
+    fn add_type(&mut self, path: Arguments<'_>, object: &Object<'_>) {
         let Ok(kind) = json::optional_str(path, object, "type") else { return };
         for (name, provider) in TYPES.iter().filter(|(name, _)| *name == kind) {
             self.add(*provider, || format!("`{name}` in {path}"));
         }
     }
 
-    fn add_message(&mut self, path: &str, raw: &RawValue) -> Option<()> {
+    fn add_message(&mut self, path: Arguments<'_>, raw: &RawValue) -> Option<()> {
         let message = json::object(path, raw).ok()?;
         self.add_fields(path, &message, &MESSAGE_FIELDS);
         self.add_type(path, &message);
@@ -110,18 +112,18 @@ pub(crate) fn detect(root: &RawValue, request: &Object<'_>) -> Result<Provider, 
     };
     if let Some(list) = list {
         signs = Signs::default();
-        signs.add_fields("the request", request, &REQUEST_FIELDS);
+        signs.add_fields(format_args!("the request"), request, &REQUEST_FIELDS);
         let tools = request.get("tools").and_then(|tools| json::array("tools", tools).ok());
         for tool in tools.into_iter().flatten() {
             if let Ok(tool) = json::object("tools", tool) {
-                signs.add_fields("tools", &tool, &TOOL_FIELDS);
+                signs.add_fields(format_args!("tools"), &tool, &TOOL_FIELDS);
             }
         }
         for (index, message) in json::array("messages", list)?.into_iter().enumerate() {
             if index >= MAX_MESSAGES && !signs.0.is_empty() {
                 break;
             }
-            signs.add_message(&format!("messages[{index}]"), message);
+            signs.add_message(format_args!("messages[{index}]"), message);
         }
         if !json::is_array(root) {
             // The parts of other providers in `messages` are passed on.

@@ -1,5 +1,6 @@
 //! The errors of this crate.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use pannier_core::Error;
@@ -103,7 +104,7 @@ pub enum ChatError {
 }
 
 impl ChatError {
-    pub(crate) fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Invalid { path: path.into(), problem: problem.into() }
+    pub(crate) fn invalid(path: impl Display, problem: impl Into<String>) -> Self {
+        Self::Invalid { path: path.to_string(), problem: problem.into() }
     }
 }

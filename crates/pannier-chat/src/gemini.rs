@@ -4,6 +4,7 @@
 //! have ids: then the results of a name answer the calls of that name in order.
 
 use std::collections::BTreeSet;
+use std::fmt::Arguments;
 
 use serde_json::value::RawValue;
 
@@ -29,7 +30,7 @@ const FILE_CHARS_PER_TOKEN: usize = 16;
 /// The characters of a thought signature per token.
 const SIGNATURE_CHARS_PER_TOKEN: usize = 4;
 
-pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
+pub(crate) fn read<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
     let fields = json::object(path, raw)?;
     let role = match json::optional_str(path, &fields, "role")?.as_str() {
         "" | "user" | "function" => Role::User,
@@ -41,14 +42,14 @@ pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, Cha
                 _ => "",
             };
             let problem = format!("it is '{other}'; it must be user or model{hint}");
-            return Err(ChatError::invalid(format!("{path}.role"), problem));
+            return Err(ChatError::invalid(format_args!("{path}.role"), problem));
         }
     };
     let mut message = Message::new(raw, fields, role, &["role", "parts"]);
     if let Some(parts) = message.fields.get("parts") {
-        let path = format!("{path}.parts");
-        for (index, raw) in json::array(&path, parts)?.into_iter().enumerate() {
-            message.parts.push(read_part(&format!("{path}[{index}]"), raw)?);
+        let path = format_args!("{path}.parts");
+        for (index, raw) in json::array(path, parts)?.into_iter().enumerate() {
+            message.parts.push(read_part(format_args!("{path}[{index}]"), raw)?);
         }
     }
     Ok(message)
@@ -61,7 +62,7 @@ fn field<'t>(object: &Object<'t>, camel: &str, snake: &str) -> Option<&'t RawVal
 
 /// Returns the string in such a field, or an empty one if the field is missing.
 fn optional_str(
-    path: &str,
+    path: Arguments<'_>,
     object: &Object<'_>,
     camel: &str,
     snake: &str,
@@ -69,7 +70,7 @@ fn optional_str(
     field(object, camel, snake).map_or(Ok(String::new()), |value| json::string(path, value))
 }
 
-fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+fn read_part<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
     let part = |kind, text: String, tokens| {
         Part::new(raw, PartLocation::ContentArray, kind, text).with_tokens(tokens)
@@ -77,7 +78,7 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     let signature = optional_str(path, &object, "thoughtSignature", "thought_signature")?;
     let signature = base64_tokens(&signature, SIGNATURE_CHARS_PER_TOKEN);
     if let Some(value) = object.get("text") {
-        let text = json::string(&format!("{path}.text"), value)?;
+        let text = json::string(format_args!("{path}.text"), value)?;
         // What is signed is sent as it is.
         let body = Some(Body::Text(value)).filter(|_| signature == 0);
         // A signature may come with an empty text.
@@ -87,12 +88,12 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
         return Ok(Part { is_kept, ..part(kind, text, signature).with_body(body) });
     }
     if let Some(call) = field(&object, "functionCall", "function_call") {
-        let path = format!("{path}.functionCall");
-        let call = json::object(&path, call)?;
-        let tool = json::optional_str(&path, &call, "name")?;
+        let path = format_args!("{path}.functionCall");
+        let call = json::object(path, call)?;
+        let tool = json::optional_str(path, &call, "name")?;
         let args = call.get("args");
         let text = format!("{tool} {}", args.map(json::spaced).unwrap_or_default());
-        let kind = PartKind::ToolCall { id: json::optional_str(&path, &call, "id")? };
+        let kind = PartKind::ToolCall { id: json::optional_str(path, &call, "id")? };
         let part = part(kind, text, signature.saturating_add(TOKENS_PER_TOOL_CALL));
         return Ok(Part {
             tool,
@@ -100,10 +101,10 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
         });
     }
     if let Some(result) = field(&object, "functionResponse", "function_response") {
-        let path = format!("{path}.functionResponse");
-        let result = json::object(&path, result)?;
-        let (text, tokens, body) = read_response(&path, &result)?;
-        let kind = PartKind::ToolResult { id: json::optional_str(&path, &result, "id")? };
+        let path = format_args!("{path}.functionResponse");
+        let result = json::object(path, result)?;
+        let (text, tokens, body) = read_response(path, &result)?;
+        let kind = PartKind::ToolResult { id: json::optional_str(path, &result, "id")? };
         let tokens = tokens.saturating_add(TOKENS_PER_TOOL_CALL);
         return Ok(part(kind, text, tokens).with_body(body));
     }
@@ -114,7 +115,7 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
 }
 
 /// Returns the tokens of inline data or a file, if the object has one.
-fn media_tokens(path: &str, object: &Object<'_>) -> Result<Option<i64>, ChatError> {
+fn media_tokens(path: Arguments<'_>, object: &Object<'_>) -> Result<Option<i64>, ChatError> {
     let media = field(object, "inlineData", "inline_data");
     let Some(media) = media.or_else(|| field(object, "fileData", "file_data")) else {
         return Ok(None);
@@ -132,7 +133,7 @@ fn media_tokens(path: &str, object: &Object<'_>) -> Result<Option<i64>, ChatErro
 /// Returns the text of a function's response, the tokens of the media in it, and the value that a text can replace. The text
 /// of a response with one string is that string.
 fn read_response<'t>(
-    path: &str,
+    path: Arguments<'_>,
     result: &Object<'t>,
 ) -> Result<(String, i64, Option<Body<'t>>), ChatError> {
     let mut tokens = 0_i64;
@@ -207,7 +208,7 @@ pub(crate) fn read_system(raw: &RawValue) -> Result<String, ChatError> {
     if json::is_string(raw) {
         return json::string("systemInstruction", raw);
     }
-    let message = read("systemInstruction", raw).map(|message| message.text());
+    let message = read(format_args!("systemInstruction"), raw).map(|message| message.text());
     // A system instruction may have any role.
     message.or_else(|_| Ok(json::compact(raw)))
 }

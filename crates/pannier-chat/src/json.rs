@@ -4,9 +4,10 @@
 //! therefore stay raw text.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Display};
+use std::sync::LazyLock;
 
-use memchr::{memchr2, memmem};
+use memchr::{memchr, memchr2, memmem};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -14,7 +15,10 @@ use crate::ChatError;
 
 /// The fields of an object, in input order.
 #[derive(Clone, Debug)]
-pub(crate) struct Object<'t>(pub(crate) Vec<(String, &'t RawValue)>);
+pub(crate) struct Object<'t>(pub(crate) Vec<ObjectField<'t>>);
+
+/// The name and the value of a field.
+pub(crate) type ObjectField<'t> = (Cow<'t, str>, &'t RawValue);
 
 impl<'t> Object<'t> {
     /// Returns the value of a field, or `None` if it is missing or `null`.
@@ -36,7 +40,7 @@ impl<'de> Deserialize<'de> for Object<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-                let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
+                let mut fields: Vec<ObjectField<'de>> = Vec::new();
                 while let Some((Name(name), value)) = map.next_entry()? {
                     if fields.iter().any(|(other, _)| *other == name) {
                         return Err(A::Error::custom(format!("duplicate field `{name}`")));
@@ -56,21 +60,25 @@ impl<'de> Deserialize<'de> for Object<'de> {
 }
 
 /// The name of a field. A lone surrogate in it is replaced.
-struct Name(String);
+struct Name<'t>(Cow<'t, str>);
 
-impl<'de> Deserialize<'de> for Name {
+impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct NameVisitor;
 
-        impl Visitor<'_> for NameVisitor {
-            type Value = Name;
+        impl<'de> Visitor<'de> for NameVisitor {
+            type Value = Name<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a name")
             }
 
-            fn visit_bytes<E>(self, name: &[u8]) -> Result<Name, E> {
-                Ok(Name(String::from_utf8_lossy(name).into_owned()))
+            fn visit_borrowed_bytes<E>(self, name: &'de [u8]) -> Result<Name<'de>, E> {
+                Ok(Name(String::from_utf8_lossy(name)))
+            }
+
+            fn visit_bytes<E>(self, name: &[u8]) -> Result<Name<'de>, E> {
+                Ok(Name(String::from_utf8_lossy(name).into_owned().into()))
             }
         }
 
@@ -93,9 +101,24 @@ pub(crate) fn parse(json: &str) -> Result<&RawValue, ChatError> {
     })
 }
 
+/// Returns whether a document is a list, if it is JSON.
+pub(crate) fn is_list(json: &str) -> bool {
+    json.trim_start_matches(|c: char| c == '\u{feff}' || c.is_ascii_whitespace()).starts_with('[')
+}
+
+/// Parses a document that is a list. A second pass finds what is wrong with another one.
+pub(crate) fn parse_array(json: &str) -> Result<Vec<&RawValue>, ChatError> {
+    serde_json::from_str(json).or_else(|_| array("the list", parse(json)?))
+}
+
+/// Parses a document that is an object. A second pass finds what is wrong with another one.
+pub(crate) fn parse_object(json: &str) -> Result<Object<'_>, ChatError> {
+    serde_json::from_str(json).or_else(|_| object("the request", parse(json)?))
+}
+
 /// Deserializes a value. Errors name its path, its type and the expected type.
 fn read<'t, T: Deserialize<'t>>(
-    path: &str,
+    path: impl Display,
     value: &'t RawValue,
     expected: &str,
 ) -> Result<T, ChatError> {
@@ -121,7 +144,11 @@ fn read<'t, T: Deserialize<'t>>(
 }
 
 /// Returns a string. A lone surrogate becomes U+FFFD.
-pub(crate) fn string(path: &str, value: &RawValue) -> Result<String, ChatError> {
+pub(crate) fn string(path: impl Display, value: &RawValue) -> Result<String, ChatError> {
+    let text = value.get().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    if let Some(text) = text.filter(|text| memchr(b'\\', text.as_bytes()).is_none()) {
+        return Ok(text.to_owned());
+    }
     match without_lone_surrogates(value.get()) {
         Cow::Borrowed(_) => read(path, value, "a text"),
         Cow::Owned(fixed) => {
@@ -136,9 +163,9 @@ pub(crate) fn has_lone_surrogates(value: &RawValue) -> bool {
 
 /// Returns whether JSON has escapes of surrogates. Few texts have any, and many have other escapes.
 pub(crate) fn may_have_lone_surrogates(json: &str) -> bool {
-    memmem::find(json.as_bytes(), b"\\ud")
-        .or_else(|| memmem::find(json.as_bytes(), b"\\uD"))
-        .is_some()
+    static ESCAPES: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new("\\u"));
+    let json = json.as_bytes();
+    ESCAPES.find_iter(json).any(|start| matches!(json.get(start + 2), Some(b'd' | b'D')))
 }
 
 /// Replaces lone surrogates in JSON, which are not characters, by U+FFFD. The length stays the same.
@@ -167,11 +194,11 @@ fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
     fixed
 }
 
-pub(crate) fn array<'t>(path: &str, value: &'t RawValue) -> Result<Vec<&'t RawValue>, ChatError> {
+pub(crate) fn array(path: impl Display, value: &RawValue) -> Result<Vec<&RawValue>, ChatError> {
     read(path, value, "a list")
 }
 
-pub(crate) fn object<'t>(path: &str, value: &'t RawValue) -> Result<Object<'t>, ChatError> {
+pub(crate) fn object(path: impl Display, value: &RawValue) -> Result<Object<'_>, ChatError> {
     read(path, value, "an object")
 }
 
@@ -185,23 +212,23 @@ pub(crate) fn is_array(value: &RawValue) -> bool {
 
 /// Returns the string in a required field.
 pub(crate) fn required_str(
-    path: &str,
+    path: impl Display,
     object: &Object<'_>,
     name: &str,
 ) -> Result<String, ChatError> {
     match object.get(name) {
-        Some(value) => string(&format!("{path}.{name}"), value),
+        Some(value) => string(format_args!("{path}.{name}"), value),
         None => Err(ChatError::invalid(path, format!("missing field `{name}`; add it"))),
     }
 }
 
 /// Returns the string in a field, or an empty one if the field is missing.
 pub(crate) fn optional_str(
-    path: &str,
+    path: impl Display,
     object: &Object<'_>,
     name: &str,
 ) -> Result<String, ChatError> {
-    object.get(name).map_or(Ok(String::new()), |value| string(&format!("{path}.{name}"), value))
+    object.get(name).map_or(Ok(String::new()), |value| string(format_args!("{path}.{name}"), value))
 }
 
 /// Writes a value without whitespace between tokens.
@@ -295,7 +322,7 @@ pub(crate) fn with_field(object: &str, name: &str, value: Option<&str>) -> Strin
     let Ok(fields) = serde_json::from_str::<Object<'_>>(object) else { return object.to_owned() };
     let mut text = "{".to_owned();
     let kept = fields.0.iter().filter(|(field, _)| field != name);
-    let kept = kept.map(|(field, value)| (field.as_str(), value.get()));
+    let kept = kept.map(|(field, value)| (&**field, value.get()));
     for (field, value) in kept.chain(value.map(|value| (name, value))) {
         if text.len() > 1 {
             text.push(',');
@@ -316,7 +343,7 @@ pub(crate) fn write_string(text: &str, into: &mut String) {
 
 /// Writes fields as an object, and then `required` if it is not one of them. The value of a missing field is `None`.
 pub(crate) fn write_fields<'f, 't: 'f>(
-    fields: impl Iterator<Item = &'f (String, &'t RawValue)>,
+    fields: impl Iterator<Item = &'f ObjectField<'t>>,
     required: Option<&str>,
     into: &mut String,
     mut write_value: impl FnMut(&str, Option<&'t RawValue>, &mut String),

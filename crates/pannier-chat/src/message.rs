@@ -220,7 +220,7 @@ impl<'t> Part<'t> {
 impl<'t> Message<'t> {
     /// Returns a message without parts. Fields that are not `known` become extras.
     pub(crate) fn new(raw: &'t RawValue, fields: Object<'t>, role: Role, known: &[&str]) -> Self {
-        let is_known = |name: &String| known.contains(&name.as_str());
+        let is_known = |name: &str| known.contains(&name);
         // Clients dump fields without a value, such as `"annotations": []`.
         let is_empty = |value: &RawValue| ["null", "[]", "{}"].contains(&value.get());
         let extras = fields.0.iter().filter(|(name, value)| !is_known(name) && !is_empty(value));

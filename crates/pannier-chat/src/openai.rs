@@ -1,9 +1,11 @@
 //! Parses and writes messages of OpenAI's Chat Completions API.
 
+use std::fmt::Arguments;
+
 use serde_json::value::RawValue;
 
 use crate::ChatError;
-use crate::json::{self, Object};
+use crate::json::{self, Object, ObjectField};
 use crate::message::{
     Body, Message, NO_OUTPUT, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL,
     base64_tokens,
@@ -37,7 +39,7 @@ pub(crate) const FILE_CHARS_PER_TOKEN: usize = 16;
 pub(crate) const AUDIO_CHARS_PER_TOKEN: usize = 1_024;
 const AUDIO_RESPONSE_TOKENS: i64 = 1_000;
 
-pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
+pub(crate) fn read<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
     let fields = json::object(path, raw)?;
     let role = match json::required_str(path, &fields, "role")?.as_str() {
         "system" | "developer" => Role::System,
@@ -47,7 +49,7 @@ pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, Cha
         "function" => Role::Function,
         other => {
             return Err(ChatError::invalid(
-                format!("{path}.role"),
+                format_args!("{path}.role"),
                 format!(
                     "it is '{other}'; it must be system, developer, user, assistant, tool or function"
                 ),
@@ -69,13 +71,13 @@ pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, Cha
     Ok(message)
 }
 
-fn read_content<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatError> {
+fn read_content<'t>(path: Arguments<'_>, message: &mut Message<'t>) -> Result<(), ChatError> {
     let Some(content) = message.fields.get("content") else {
         return Ok(());
     };
-    let path = format!("{path}.content");
+    let path = format_args!("{path}.content");
     if json::is_string(content) {
-        let text = json::string(&path, content)?;
+        let text = json::string(path, content)?;
         let is_kept = !text.is_empty();
         let part = Part::new(content, PartLocation::Content, PartKind::Text, text)
             .with_body(Some(Body::Text(content)));
@@ -86,19 +88,21 @@ fn read_content<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatErr
         let problem = "it must be a text, or a list of parts";
         return Err(ChatError::invalid(path, problem));
     }
-    let parts = json::array(&path, content)?;
+    let parts = json::array(path, content)?;
     message.has_empty_arrays |= parts.is_empty();
     for (index, raw) in parts.into_iter().enumerate() {
-        message.parts.push(read_part(&format!("{path}[{index}]"), raw)?);
+        message.parts.push(read_part(format_args!("{path}[{index}]"), raw)?);
     }
     Ok(())
 }
 
-fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+fn read_part<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
     let inner = |name: &str| -> Result<Object<'t>, ChatError> {
         let value = object.get(name);
-        value.map_or(Ok(Object(Vec::new())), |value| json::object(&format!("{path}.{name}"), value))
+        value.map_or(Ok(Object(Vec::new())), |value| {
+            json::object(format_args!("{path}.{name}"), value)
+        })
     };
     let part = |kind, text: String| Part::new(raw, PartLocation::ContentArray, kind, text);
     Ok(match json::required_str(path, &object, "type")?.as_str() {
@@ -131,7 +135,7 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
 }
 
 /// Returns the tokens of an image by its `detail`.
-pub(crate) fn image_tokens(path: &str, image: &Object<'_>) -> Result<i64, ChatError> {
+pub(crate) fn image_tokens(path: Arguments<'_>, image: &Object<'_>) -> Result<i64, ChatError> {
     Ok(match json::optional_str(path, image, "detail")?.as_str() {
         "low" => LOW_DETAIL_IMAGE_TOKENS,
         _ => HIGH_DETAIL_IMAGE_TOKENS,
@@ -139,9 +143,12 @@ pub(crate) fn image_tokens(path: &str, image: &Object<'_>) -> Result<i64, ChatEr
 }
 
 /// Reads the fields of an assistant message other than its content.
-fn read_assistant_fields<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatError> {
+fn read_assistant_fields<'t>(
+    path: Arguments<'_>,
+    message: &mut Message<'t>,
+) -> Result<(), ChatError> {
     if let Some(raw) = message.fields.get("refusal") {
-        let text = json::string(&format!("{path}.refusal"), raw)?;
+        let text = json::string(format_args!("{path}.refusal"), raw)?;
         if !text.is_empty() {
             message.parts.push(Part::new(
                 raw,
@@ -157,35 +164,35 @@ fn read_assistant_fields<'t>(path: &str, message: &mut Message<'t>) -> Result<()
         message.parts.push(part.with_tokens(AUDIO_RESPONSE_TOKENS));
     }
     if let Some(raw) = message.fields.get("function_call") {
-        let path = format!("{path}.function_call");
+        let path = format_args!("{path}.function_call");
         let kind = PartKind::ToolCall { id: String::new() };
         let part = Part::new(raw, PartLocation::Field("function_call"), kind, String::new());
-        message.parts.push(with_call(&path, part, &json::object(&path, raw)?, "arguments")?);
+        message.parts.push(with_call(path, part, &json::object(path, raw)?, "arguments")?);
     }
     if let Some(calls) = message.fields.get("tool_calls") {
-        let path = format!("{path}.tool_calls");
-        let calls = json::array(&path, calls)?;
+        let path = format_args!("{path}.tool_calls");
+        let calls = json::array(path, calls)?;
         message.has_empty_arrays |= calls.is_empty();
         for (index, raw) in calls.into_iter().enumerate() {
-            message.parts.push(read_call(&format!("{path}[{index}]"), raw)?);
+            message.parts.push(read_call(format_args!("{path}[{index}]"), raw)?);
         }
     }
     Ok(())
 }
 
-fn read_call<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+fn read_call<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
     let id = json::required_str(path, &object, "id")?;
     let kind = PartKind::ToolCall { id };
     let part = |text| Part::new(raw, PartLocation::ToolCalls, kind, text);
     match (object.get("function"), object.get("custom")) {
         (Some(function), _) => {
-            let path = format!("{path}.function");
-            with_call(&path, part(String::new()), &json::object(&path, function)?, "arguments")
+            let path = format_args!("{path}.function");
+            with_call(path, part(String::new()), &json::object(path, function)?, "arguments")
         }
         (None, Some(custom)) => {
-            let path = format!("{path}.custom");
-            with_call(&path, part(String::new()), &json::object(&path, custom)?, "input")
+            let path = format_args!("{path}.custom");
+            with_call(path, part(String::new()), &json::object(path, custom)?, "input")
         }
         (None, None) => Ok(part(json::compact(raw)).with_tokens(TOKENS_PER_TOOL_CALL)),
     }
@@ -193,7 +200,7 @@ fn read_call<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
 
 /// Completes a part by the name and the `arguments` or `input` of a call.
 pub(crate) fn with_call<'t>(
-    path: &str,
+    path: Arguments<'_>,
     part: Part<'t>,
     call: &Object<'t>,
     field: &str,
@@ -209,7 +216,7 @@ pub(crate) fn with_call<'t>(
 pub(crate) fn write(message: &Message<'_>, into: &mut String) {
     let parts_at =
         |location: PartLocation| message.kept().filter(move |part| part.location == location);
-    let is_sent = |(name, _): &&(String, _)| match name.as_str() {
+    let is_sent = |(name, _): &&ObjectField<'_>| match &**name {
         "tool_calls" => parts_at(PartLocation::ToolCalls).next().is_some(),
         "function_call" => parts_at(PartLocation::Field("function_call")).next().is_some(),
         _ => true,

@@ -2,6 +2,8 @@
 //!
 //! Each item is a message: a text of a role, a call, an output, or reasoning. A call and its output have the same `call_id`.
 
+use std::fmt::Arguments;
+
 use serde_json::value::RawValue;
 
 use crate::ChatError;
@@ -27,7 +29,7 @@ const KNOWN_FIELDS: [&str; 7] = ["type", "role", "content", "output", "call_id",
 /// The characters of encrypted reasoning per token.
 const REASONING_CHARS_PER_TOKEN: usize = 4;
 
-pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
+pub(crate) fn read<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
     if json::is_string(raw) {
         // The whole input may be one text of the user.
         let mut message = Message::new(raw, Object(Vec::new()), Role::User, &[]);
@@ -88,7 +90,7 @@ fn assistant<'t>(fields: Object<'t>, part: Part<'t>) -> Message<'t> {
 }
 
 fn read_message<'t>(
-    path: &str,
+    path: Arguments<'_>,
     raw: &'t RawValue,
     fields: Object<'t>,
 ) -> Result<Message<'t>, ChatError> {
@@ -99,7 +101,7 @@ fn read_message<'t>(
         other => {
             let problem =
                 format!("it is '{other}'; it must be system, developer, user or assistant");
-            return Err(ChatError::invalid(format!("{path}.role"), problem));
+            return Err(ChatError::invalid(format_args!("{path}.role"), problem));
         }
     };
     let mut message = Message::new(raw, fields, role, &KNOWN_FIELDS);
@@ -108,32 +110,40 @@ fn read_message<'t>(
 }
 
 /// Returns the texts in a list of parts.
-fn inner_texts(path: &str, fields: &Object<'_>, name: &str) -> Result<Vec<String>, ChatError> {
+fn inner_texts(
+    path: Arguments<'_>,
+    fields: &Object<'_>,
+    name: &str,
+) -> Result<Vec<String>, ChatError> {
     let Some(list) = fields.get(name).filter(|list| json::is_array(list)) else {
         return Ok(Vec::new());
     };
-    let path = format!("{path}.{name}");
-    let text = |raw| json::optional_str(&path, &json::object(&path, raw)?, "text");
-    json::array(&path, list)?.into_iter().map(text).collect()
+    let path = format_args!("{path}.{name}");
+    let text = |raw| json::optional_str(path, &json::object(path, raw)?, "text");
+    json::array(path, list)?.into_iter().map(text).collect()
 }
 
 /// Reads the content of a message, or the output of a call.
-fn read_content<'t>(path: &str, name: &str, message: &mut Message<'t>) -> Result<(), ChatError> {
+fn read_content<'t>(
+    path: Arguments<'_>,
+    name: &str,
+    message: &mut Message<'t>,
+) -> Result<(), ChatError> {
     let Some(content) = message.fields.get(name) else {
         return Ok(());
     };
-    let path = format!("{path}.{name}");
+    let path = format_args!("{path}.{name}");
     if json::is_string(content) {
-        let text = json::string(&path, content)?;
+        let text = json::string(path, content)?;
         let part = text_part(content, PartLocation::Content, content, text);
         // An output may be empty.
         let is_kept = part.is_kept || message.answers.is_some();
         message.parts.push(Part { is_kept, ..part });
     } else if json::is_array(content) {
-        let parts = json::array(&path, content)?;
+        let parts = json::array(path, content)?;
         message.has_empty_arrays |= parts.is_empty();
         for (index, raw) in parts.into_iter().enumerate() {
-            message.parts.push(read_part(&format!("{path}[{index}]"), raw)?);
+            message.parts.push(read_part(format_args!("{path}[{index}]"), raw)?);
         }
     } else {
         let part =
@@ -154,7 +164,7 @@ fn text_part<'t>(
     Part { is_kept: !part.text.is_empty(), ..part }
 }
 
-fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+fn read_part<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
     let media = |text: &str, tokens: i64| {
         let part = Part::new(raw, PartLocation::ContentArray, PartKind::Media, text.to_owned());

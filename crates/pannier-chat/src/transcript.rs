@@ -1,5 +1,6 @@
 //! Reads a transcript, repairs it and turns it into items.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -113,8 +114,8 @@ pub struct Transcript<'t> {
 #[derive(Debug)]
 pub(crate) enum Field<'t> {
     Messages,
-    Other(String, &'t RawValue),
-    Changed(String, String),
+    Other(Cow<'t, str>, &'t RawValue),
+    Changed(Cow<'t, str>, String),
 }
 
 impl<'t> Transcript<'t> {
@@ -133,13 +134,12 @@ impl<'t> Transcript<'t> {
         text: &'t str,
         counter: &dyn TokenCounter,
     ) -> Result<Self, ChatError> {
-        let root = json::parse(text)?;
         let (mut fixed, mut is_continued) = (Vec::new(), false);
         let list_name = provider.list_name();
-        let (request, list) = if json::is_array(root) {
-            (None, json::array("the list", root)?)
+        let (request, list) = if json::is_list(text) {
+            (None, json::parse_array(text)?)
         } else {
-            let request = json::object("the request", root)?;
+            let request = json::parse_object(text)?;
             let Some(messages) = request.get(list_name) else {
                 let others = [Provider::OpenAi, Provider::Responses, Provider::Gemini];
                 let mut others =
@@ -168,12 +168,12 @@ impl<'t> Transcript<'t> {
         };
         let mut messages = Vec::with_capacity(list.len());
         for (number, raw) in list.into_iter().enumerate() {
-            let path = format!("{list_name}[{number}]");
+            let path = format_args!("{list_name}[{number}]");
             let mut message = match provider {
-                Provider::OpenAi => openai::read(&path, raw)?,
-                Provider::Anthropic => anthropic::read(&path, raw, number == 0)?,
-                Provider::Responses => responses::read(&path, raw)?,
-                Provider::Gemini => gemini::read(&path, raw)?,
+                Provider::OpenAi => openai::read(path, raw)?,
+                Provider::Anthropic => anthropic::read(path, raw, number == 0)?,
+                Provider::Responses => responses::read(path, raw)?,
+                Provider::Gemini => gemini::read(path, raw)?,
             };
             message.number = number;
             messages.push(message);
@@ -223,7 +223,7 @@ impl<'t> Transcript<'t> {
     pub fn pin(&mut self, index: usize) -> Result<(), ChatError> {
         let Some(message) = self.messages.get(index) else { return Ok(()) };
         if let Some(rule) = message.rejection_rule {
-            let path = format!("{}[{}]", self.provider.list_name(), message.number);
+            let path = format_args!("{}[{}]", self.provider.list_name(), message.number);
             let problem = format!("it cannot be sent: {rule}; do not pin it");
             return Err(ChatError::invalid(path, problem));
         }
@@ -350,18 +350,18 @@ impl<'s, 't> Trimmer<'s, 't> {
 /// Reads a field of a request. Fields that are sent with every selection are added to `fixed`.
 fn read_field<'t>(
     provider: Provider,
-    name: String,
+    name: Cow<'t, str>,
     raw: &'t RawValue,
     fixed: &mut Vec<FixedField>,
 ) -> Result<Option<Field<'t>>, ChatError> {
     if name == provider.list_name() {
         return Ok(Some(Field::Messages));
     }
-    let is_fixed = provider.fixed_fields().contains(&name.as_str());
+    let is_fixed = provider.fixed_fields().contains(&&*name);
     if !is_fixed || raw.get() == "null" {
         return Ok(Some(Field::Other(name, raw)));
     }
-    let system = match (provider, name.as_str()) {
+    let system = match (provider, &*name) {
         (Provider::Gemini, "systemInstruction" | "system_instruction") => {
             Some(gemini::read_system(raw)?)
         }
@@ -373,7 +373,7 @@ fn read_field<'t>(
     if let Some(text) = system {
         // An empty system prompt costs nothing.
         if !text.is_empty() {
-            fixed.push(FixedField { name: name.clone(), text, tokens: TOKENS_PER_MESSAGE });
+            fixed.push(FixedField { name: name.to_string(), text, tokens: TOKENS_PER_MESSAGE });
         }
         return Ok(Some(Field::Other(name, raw)));
     }
@@ -382,7 +382,7 @@ fn read_field<'t>(
         if text.trim().is_empty() {
             return Ok(None);
         }
-        fixed.push(FixedField { name: name.clone(), text, tokens: TOKENS_PER_MESSAGE });
+        fixed.push(FixedField { name: name.to_string(), text, tokens: TOKENS_PER_MESSAGE });
         return Ok(Some(match changed {
             Some(value) => Field::Changed(name, value),
             None => Field::Other(name, raw),
@@ -391,7 +391,7 @@ fn read_field<'t>(
     let text = json::compact(raw);
     let has_prompt = provider == Provider::Anthropic && text != "[]";
     let tokens = if has_prompt { anthropic::TOOLS_PROMPT_TOKENS } else { 0 };
-    fixed.push(FixedField { name: name.clone(), text, tokens });
+    fixed.push(FixedField { name: name.to_string(), text, tokens });
     Ok(Some(Field::Other(name, raw)))
 }
 

@@ -3,6 +3,7 @@
 //! It shares no code with the sessions it measures, except for the parsing of JSON.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Arguments;
 use std::sync::Arc;
 
 use pannier_core::TokenCounter;
@@ -147,17 +148,17 @@ impl<'c> BlockReader<'c> {
         let (_, list) = message_list(json::parse(text)?)?;
         let mut messages = Vec::with_capacity(list.len());
         for (index, raw) in list.into_iter().enumerate() {
-            let path = format!("messages[{index}]");
-            let object = json::object(&path, raw)?;
-            let role = match json::required_str(&path, &object, "role")?.as_str() {
+            let path = format_args!("messages[{index}]");
+            let object = json::object(path, raw)?;
+            let role = match json::required_str(path, &object, "role")?.as_str() {
                 "user" => Role::User,
                 "assistant" => Role::Assistant,
                 other => {
                     let problem = format!("it is '{other}'; it must be user or assistant");
-                    return Err(ChatError::invalid(format!("{path}.role"), problem));
+                    return Err(ChatError::invalid(format_args!("{path}.role"), problem));
                 }
             };
-            messages.push(ReplayMessage { role, blocks: self.read_content(&path, &object)? });
+            messages.push(ReplayMessage { role, blocks: self.read_content(path, &object)? });
         }
         Ok(messages)
     }
@@ -165,24 +166,28 @@ impl<'c> BlockReader<'c> {
     /// Reads the content of a message: a text, or a list of blocks.
     pub(super) fn read_content(
         &mut self,
-        path: &str,
+        path: Arguments<'_>,
         message: &Object<'_>,
     ) -> Result<Vec<Arc<Block>>, ChatError> {
-        let path = format!("{path}.content");
+        let path = format_args!("{path}.content");
         match message.get("content") {
             None => Ok(Vec::new()),
             Some(content) if json::is_string(content) => {
-                Ok(vec![self.text(&json::string(&path, content)?)])
+                Ok(vec![self.text(&json::string(path, content)?)])
             }
             Some(content) => {
-                let blocks = json::array(&path, content)?.into_iter().enumerate();
-                blocks.map(|(index, raw)| self.read(&format!("{path}[{index}]"), raw)).collect()
+                let blocks = json::array(path, content)?.into_iter().enumerate();
+                blocks.map(|(index, raw)| self.read(format_args!("{path}[{index}]"), raw)).collect()
             }
         }
     }
 
     /// Reads a block.
-    pub(super) fn read(&mut self, path: &str, raw: &RawValue) -> Result<Arc<Block>, ChatError> {
+    pub(super) fn read(
+        &mut self,
+        path: Arguments<'_>,
+        raw: &RawValue,
+    ) -> Result<Arc<Block>, ChatError> {
         if let Some(block) = self.known.get(raw.get()) {
             return Ok(Arc::clone(block));
         }
@@ -271,20 +276,24 @@ pub(super) fn message_list(root: &RawValue) -> Result<(&'static str, Vec<&RawVal
 }
 
 /// Returns the text of a content: a string, or a list of parts. Parts that are not text are placeholders.
-pub(super) fn parts_text(path: &str, object: &Object<'_>, name: &str) -> Result<String, ChatError> {
-    let path = format!("{path}.{name}");
+pub(super) fn parts_text(
+    path: Arguments<'_>,
+    object: &Object<'_>,
+    name: &str,
+) -> Result<String, ChatError> {
+    let path = format_args!("{path}.{name}");
     let Some(content) = object.get(name) else {
         return Ok(String::new());
     };
     if json::is_string(content) {
-        return json::string(&path, content);
+        return json::string(path, content);
     }
     let mut texts = Vec::new();
-    for (index, raw) in json::array(&path, content)?.into_iter().enumerate() {
-        let path = format!("{path}[{index}]");
-        let part = json::object(&path, raw)?;
-        texts.push(match json::optional_str(&path, &part, "type")?.as_str() {
-            "text" | "input_text" | "output_text" => json::optional_str(&path, &part, "text")?,
+    for (index, raw) in json::array(path, content)?.into_iter().enumerate() {
+        let path = format_args!("{path}[{index}]");
+        let part = json::object(path, raw)?;
+        texts.push(match json::optional_str(path, &part, "type")?.as_str() {
+            "text" | "input_text" | "output_text" => json::optional_str(path, &part, "text")?,
             _ => "[image]".to_owned(),
         });
     }
@@ -336,7 +345,8 @@ mod tests {
     #[test]
     fn whitespace_escapes_and_key_order_do_not_make_another_block() {
         let mut reader = BlockReader::new(&BytesOverFour);
-        let mut read = |text: &str| reader.read("block", json::parse(text).unwrap()).unwrap();
+        let mut read =
+            |text: &str| reader.read(format_args!("block"), json::parse(text).unwrap()).unwrap();
         let one =
             read(r#"{"type":"tool_use","id":"a","name":"Read","input":{"path":"é","n":[1,2]}}"#);
         let other = read(

@@ -1,6 +1,7 @@
 //! Recorded sessions, cut into the requests that the agent sent.
 
 use std::collections::BTreeSet;
+use std::fmt::Arguments;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -91,9 +92,7 @@ impl RecordedSession {
         let (list_name, list) = message_list(json::parse(text)?)?;
         let mut messages = Vec::with_capacity(list.len());
         for (index, raw) in list.into_iter().enumerate() {
-            let path = format!("{list_name}[{index}]");
-            let message = json::object(&path, raw)?;
-            messages.push((path, message));
+            messages.push(json::object(format_args!("{list_name}[{index}]"), raw)?);
         }
         let provider = detect(list_name, &messages);
         let usage = |index| {
@@ -101,7 +100,8 @@ impl RecordedSession {
             request.and_then(|request| request.usage)
         };
         let mut history = History::default();
-        for (index, (path, message)) in messages.iter().enumerate() {
+        for (index, message) in messages.iter().enumerate() {
+            let path = format_args!("{list_name}[{index}]");
             let read = match provider {
                 Provider::Responses => read_item(path, message, reader)?,
                 Provider::OpenAi => read_openai(path, message, reader)?,
@@ -260,7 +260,7 @@ impl History {
 }
 
 /// Returns the provider whose format messages have.
-fn detect(list_name: &str, messages: &[(String, Object<'_>)]) -> Provider {
+fn detect(list_name: &str, messages: &[Object<'_>]) -> Provider {
     let has = |message: &Object<'_>, name, values: &[&str]| {
         message.get(name).is_some_and(|value| values.contains(&value.get()))
     };
@@ -271,7 +271,7 @@ fn detect(list_name: &str, messages: &[(String, Object<'_>)]) -> Provider {
         message.get("tool_calls").is_some()
             || has(message, "role", &["\"system\"", "\"developer\"", "\"tool\""])
     };
-    let any = |is: &dyn Fn(&Object<'_>) -> bool| messages.iter().any(|(_, message)| is(message));
+    let any = |is: &dyn Fn(&Object<'_>) -> bool| messages.iter().any(is);
     match () {
         () if list_name == "input" || any(&is_item) => Provider::Responses,
         () if any(&is_openai) => Provider::OpenAi,
@@ -282,7 +282,7 @@ fn detect(list_name: &str, messages: &[(String, Object<'_>)]) -> Provider {
 type RoleAndBlocks = Option<(Role, Vec<Arc<Block>>)>;
 
 fn read_anthropic(
-    path: &str,
+    path: Arguments<'_>,
     message: &Object<'_>,
     reader: &mut BlockReader<'_>,
 ) -> Result<RoleAndBlocks, ChatError> {
@@ -294,15 +294,15 @@ fn read_anthropic(
     let Some(content) = message.get("content") else {
         return Ok(None);
     };
-    let path = format!("{path}.content");
+    let path = format_args!("{path}.content");
     if json::is_string(content) {
-        return Ok(Some((role, vec![reader.text(&json::string(&path, content)?)])));
+        return Ok(Some((role, vec![reader.text(&json::string(path, content)?)])));
     }
     let mut blocks = Vec::new();
-    for (index, raw) in json::array(&path, content)?.into_iter().enumerate() {
-        let path = format!("{path}[{index}]");
-        let block = json::object(&path, raw)?;
-        let string = |name| json::required_str(&path, &block, name);
+    for (index, raw) in json::array(path, content)?.into_iter().enumerate() {
+        let path = format_args!("{path}[{index}]");
+        let block = json::object(path, raw)?;
+        let string = |name| json::required_str(path, &block, name);
         match string("type")?.as_str() {
             "text" => blocks.push(reader.text(&string("text")?)),
             "tool_use" => {
@@ -310,7 +310,7 @@ fn read_anthropic(
                 blocks.push(reader.tool_use(&string("id")?, &string("name")?, input));
             }
             "tool_result" => {
-                let text = parts_text(&path, &block, "content")?;
+                let text = parts_text(path, &block, "content")?;
                 blocks.push(reader.tool_result(&string("tool_use_id")?, &text, is_error(&block)));
             }
             _ => {}
@@ -320,7 +320,7 @@ fn read_anthropic(
 }
 
 fn read_openai(
-    path: &str,
+    path: Arguments<'_>,
     message: &Object<'_>,
     reader: &mut BlockReader<'_>,
 ) -> Result<RoleAndBlocks, ChatError> {
@@ -336,15 +336,15 @@ fn read_openai(
         _ => return Ok(None),
     };
     if let Some(calls) = message.get("tool_calls") {
-        let path = format!("{path}.tool_calls");
-        for (index, raw) in json::array(&path, calls)?.into_iter().enumerate() {
-            let path = format!("{path}[{index}]");
-            let call = json::object(&path, raw)?;
-            let id = json::required_str(&path, &call, "id")?;
+        let path = format_args!("{path}.tool_calls");
+        for (index, raw) in json::array(path, calls)?.into_iter().enumerate() {
+            let path = format_args!("{path}[{index}]");
+            let call = json::object(path, raw)?;
+            let id = json::required_str(path, &call, "id")?;
             let Some(function) = call.get("function") else { continue };
-            let function = json::object(&path, function)?;
-            let name = json::required_str(&path, &function, "name")?;
-            let arguments = json::required_str(&path, &function, "arguments")?;
+            let function = json::object(path, function)?;
+            let name = json::required_str(path, &function, "name")?;
+            let arguments = json::required_str(path, &function, "arguments")?;
             blocks.push(reader.tool_use(&id, &name, &call_input(&arguments)?));
         }
     }
@@ -353,7 +353,7 @@ fn read_openai(
 
 /// Reads an item of OpenAI's Responses API.
 fn read_item(
-    path: &str,
+    path: Arguments<'_>,
     item: &Object<'_>,
     reader: &mut BlockReader<'_>,
 ) -> Result<RoleAndBlocks, ChatError> {

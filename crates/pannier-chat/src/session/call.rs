@@ -60,7 +60,7 @@ impl Call {
             let is_patch = part.tool.contains("patch");
             return Self { kind: if is_patch { CallKind::Edit } else { CallKind::Other }, ..other };
         };
-        let names = || arguments.0.iter().map(|(name, _)| name.as_str());
+        let names = || arguments.0.iter().map(|(name, _)| &**name);
         let kind = CallKind::from_arguments(|known| names().any(|name| known.contains(&name)));
         let path = PATHS.iter().find_map(|name| arguments.get(name));
         let path = path.map(|path| xxh3_64(json::compact(path).as_bytes()));

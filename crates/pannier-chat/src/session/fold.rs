@@ -489,18 +489,19 @@ pub(super) struct TurnsHasher {
 }
 
 impl TurnsHasher {
-    /// Adds the messages of a turn. Returns the hash of the list.
-    pub(super) fn add(&mut self, provider: Provider, messages: &[Message<'_>]) -> BlockHash {
+    /// Adds the messages of a turn.
+    pub(super) fn add(&mut self, provider: Provider, messages: &[Message<'_>]) {
+        let mut text = String::new();
         for message in messages {
-            let mut text = if self.is_started { ",".to_owned() } else { "[".to_owned() };
+            text.push(if self.is_started { ',' } else { '[' });
             self.is_started = true;
             write_message(provider, message, &mut text);
-            self.hasher.update(text.as_bytes());
         }
-        self.hash()
+        self.hasher.update(text.as_bytes());
     }
 
-    fn hash(&self) -> BlockHash {
+    /// Returns the hash of the list.
+    pub(super) fn hash(&self) -> BlockHash {
         let mut hasher = self.hasher.clone();
         hasher.update(b"]");
         BlockHash::finish(&hasher)

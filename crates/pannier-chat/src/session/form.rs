@@ -159,7 +159,7 @@ pub(super) fn short_input(id: &str, part: &Part<'_>, max: usize) -> Option<Strin
         object.push_str(": ");
         let text = json::string(name, value).unwrap_or_else(|_| json::spaced(value));
         let length = text.chars().count();
-        if length > 2 * max && !PATHS.contains(&name.as_str()) {
+        if length > 2 * max && !PATHS.contains(&&**name) {
             is_cut = true;
             let cut = format!("{} [… {length} characters; recall {id}]", first_chars(&text, max));
             json::write_string(&cut, &mut object);

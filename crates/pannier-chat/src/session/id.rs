@@ -1,10 +1,6 @@
-//! Recall ids: the beginning of the hash of a block.
+//! Recall ids: the first eight digits of the hash of a block, or all digits if another block had these before.
 
 use std::collections::HashMap;
-
-/// The hexadecimal digits of an id, and of one whose digits another block had before.
-const DIGITS: usize = 8;
-const LONG_DIGITS: usize = 32;
 
 /// The hash of a block's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,9 +43,7 @@ impl Ids {
     /// Returns the id of a block.
     pub(super) fn id(&self, hash: BlockHash) -> String {
         let is_first = self.0.get(&hash.short()).is_none_or(|first| *first == hash);
-        let mut digits = hash.digits();
-        digits.truncate(if is_first { DIGITS } else { LONG_DIGITS });
-        digits
+        if is_first { format!("{:08x}", hash.short()) } else { hash.digits() }
     }
 }
 
@@ -61,9 +55,9 @@ mod tests {
     fn a_later_block_with_the_same_digits_has_a_longer_id() {
         let mut ids = Ids::default();
         let hash = ids.add("one");
-        assert_eq!(ids.id(hash), hash.digits()[..DIGITS]);
+        assert_eq!(ids.id(hash), hash.digits()[..8]);
         let other = BlockHash(hash.0 ^ 1);
         assert_eq!(ids.id(other), other.digits());
-        assert_eq!(ids.id(BlockHash::new("two")).len(), DIGITS);
+        assert_eq!(ids.id(BlockHash::new("two")).len(), 8);
     }
 }

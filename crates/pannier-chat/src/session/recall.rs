@@ -74,8 +74,8 @@ impl Transcript<'_> {
         let turns = Fold::turns(self);
         let mut hasher = TurnsHasher::default();
         let count = turns.iter().position(|turn| {
-            let hash = hasher.add(self.provider, &self.messages[turn.start..turn.end]);
-            ids.id(hash) == id
+            hasher.add(self.provider, &self.messages[turn.start..turn.end]);
+            ids.id(hasher.hash()) == id
         })?;
         Some(turns_json(self.provider, &self.messages, &turns[..=count]))
     }

@@ -12,43 +12,50 @@ const MIN_DIGITS: usize = 3;
 /// a word character. A number has at least three digits and is not part of a word.
 pub(super) fn for_each_name(text: &str, mut each: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
-    let class =
-        |index: usize| bytes.get(index).map_or(Class::Other, |byte| CLASSES[*byte as usize]);
-    let mut start = 0;
-    // The end of a run that is too short for a name. Later beginnings in it are shorter still.
-    let mut short_end = 0;
-    while start < bytes.len() {
-        match class(start) {
-            Class::Letter if start >= short_end => {
-                let mut run = start + 1;
-                while class(run) != Class::Other {
-                    run += 1;
-                }
-                let mut end = run;
-                while class(end - 1) == Class::Joint {
-                    end -= 1;
-                }
-                if end - start >= MIN_NAME_BYTES {
-                    each(start..end);
-                    start = end;
-                    continue;
-                }
-                short_end = run;
+    let is_part = |byte: &u8| class(*byte) != Class::Other;
+    let (mut start, mut gap) = (0, 0);
+    // No part of a name precedes `start`. If the last byte of the shortest name is not part of a name, none begins before it.
+    while let Some(window) = bytes.get(start..start + MIN_NAME_BYTES) {
+        let Some(other) = window.iter().rposition(|byte| !is_part(byte)) else {
+            let end = bytes[start..].iter().position(|byte| !is_part(byte));
+            let end = end.map_or(bytes.len(), |length| start + length);
+            if let Some(name) = name_in(start..end, bytes) {
+                for_each_number(gap..name.start, bytes, &mut each);
+                gap = name.end;
+                each(name);
             }
-            Class::Digit if start == 0 || !class(start - 1).is_word() => {
-                let mut end = start + 1;
-                while class(end) == Class::Digit {
-                    end += 1;
-                }
-                if end - start >= MIN_DIGITS && !class(end).is_word() {
-                    each(start..end);
-                }
-                start = end;
-                continue;
+            start = end + 1;
+            continue;
+        };
+        start += other + 1;
+    }
+    for_each_number(gap..bytes.len(), bytes, &mut each);
+}
+
+/// Returns the name in a run of parts of names. It begins with the first letter: a name from a later one is shorter.
+fn name_in(run: Range<usize>, bytes: &[u8]) -> Option<Range<usize>> {
+    let is = |expected: Class| move |byte: &u8| class(*byte) == expected;
+    let start = run.start + bytes[run.clone()].iter().position(is(Class::Letter))?;
+    let joints = bytes[start..run.end].iter().rev().take_while(|byte| is(Class::Joint)(byte));
+    let end = run.end - joints.count();
+    (end - start >= MIN_NAME_BYTES).then_some(start..end)
+}
+
+/// Calls `each` with the position of every number in a range, which neither begins nor ends within digits.
+fn for_each_number(range: Range<usize>, bytes: &[u8], each: &mut impl FnMut(Range<usize>)) {
+    let is_word = |index: usize| bytes.get(index).is_some_and(|byte| class(*byte).is_word());
+    let mut start = range.start;
+    while let Some(window) = bytes[..range.end].get(start..start + MIN_DIGITS) {
+        let Some(other) = window.iter().rposition(|byte| !byte.is_ascii_digit()) else {
+            let digits = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let number = start..start + digits;
+            if !is_word(start.wrapping_sub(1)) && !is_word(number.end) {
+                each(number.clone());
             }
-            _ => {}
-        }
-        start += 1;
+            start = number.end + 1;
+            continue;
+        };
+        start += other + 1;
     }
 }
 
@@ -61,7 +68,12 @@ pub(super) fn is_identifier(name: &str) -> bool {
 }
 
 fn is_joint(byte: u8) -> bool {
-    CLASSES[byte as usize] == Class::Joint
+    class(byte) == Class::Joint
+}
+
+#[inline]
+fn class(byte: u8) -> Class {
+    CLASSES[byte as usize]
 }
 
 /// What a byte can be in a name.
@@ -77,6 +89,7 @@ enum Class {
 }
 
 impl Class {
+    #[inline]
     fn is_word(self) -> bool {
         matches!(self, Self::Letter | Self::Digit | Self::Wide)
     }
