@@ -172,7 +172,7 @@ pub struct PacketBuilder<'m> {
     counter: Arc<dyn TokenCounter>,
     /// The entries of the pool: all but the rules.
     entries: Arc<[&'m Entry]>,
-    pool: Arc<[ContextItem]>,
+    pool: Arc<Vec<ContextItem>>,
     rendered: Arc<RenderedEntries>,
     /// The policy of the first run.
     policy: Policy,
@@ -253,7 +253,7 @@ impl<'m> PacketBuilder<'m> {
     ) -> Result<Self, MemoryError> {
         let entries = pool_entries(memory, options.policy);
         let mut rendered = RenderedEntries::new(memory, &entries, &options, &*counter);
-        let pool: Arc<[ContextItem]> = pool(&entries, &options, &mut rendered)?.into();
+        let pool = Arc::new(pool(&entries, &options, &mut rendered)?);
         let policy = match options.policy {
             PacketPolicy::PacketSeed => seed_policy(&options, Vec::new())?,
             PacketPolicy::Memory => {

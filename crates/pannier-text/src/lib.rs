@@ -43,11 +43,13 @@ macro_rules! forward {
 }
 
 mod bm25;
+mod memo;
 mod shingles;
 mod stem;
 mod token_counter;
 
 pub use bm25::{K1, idf, tf_factor};
+pub use memo::Memo;
 pub use shingles::{SHINGLE_LEN, WordSequence, split_words};
 pub use token_counter::{Exactness, TokenCounter};
 

@@ -4,11 +4,34 @@
 //! measure: the number of vowel-consonant sequences. The steps are tables that follow the paper. The time
 //! is linear in the word. Most words end with no suffix of a table, which their last two letters show.
 
+use std::cell::RefCell;
+
+use crate::Memo;
+
 /// Reduces a word to its stem. Words with characters other than `a` to `z` do not change.
 pub(super) fn stem(word: &mut Vec<u8>) {
+    // A stem is not longer than its word, so that of a cached word has at most 15 bytes, and its length fills the last one.
+    thread_local!(static MEMO: RefCell<Memo<[u8; 16]>> = RefCell::default());
     if word.len() < 3 || !word.iter().all(u8::is_ascii_lowercase) {
         return;
     }
+    if word.len() > 15 {
+        return compute(word);
+    }
+    let cached = MEMO.with_borrow_mut(|memo| {
+        memo.get(word, |word| {
+            let (mut stem, mut cached) = (word.to_vec(), [0; 16]);
+            compute(&mut stem);
+            cached[..stem.len()].copy_from_slice(&stem);
+            cached[15] = stem.len() as u8;
+            cached
+        })
+    });
+    word.clear();
+    word.extend_from_slice(&cached[..usize::from(cached[15])]);
+}
+
+fn compute(word: &mut Vec<u8>) {
     step_1a(word);
     step_1b(word);
     step_1c(word);

@@ -74,6 +74,7 @@ pub trait TokenCounter: Send + Sync {
         let mut order: Vec<(u64, &str, usize)> = texts
             .iter()
             .enumerate()
+            .filter(|(_, text)| !text.is_empty())
             .map(|(index, text)| (xxh3_64(text.as_bytes()), *text, index))
             .collect();
         order.sort_unstable();
@@ -84,8 +85,11 @@ pub trait TokenCounter: Send + Sync {
         // In the order of the texts: neighbors share words, whose counts a counter may cache.
         let mut counts: Vec<usize> = Vec::with_capacity(texts.len());
         for (index, text) in texts.iter().enumerate() {
-            let is_first = first[index] == index;
-            counts.push(if is_first { self.count(text) } else { counts[first[index]] });
+            counts.push(match first[index] {
+                _ if text.is_empty() => 0,
+                first if first == index => self.count(text),
+                first => counts[first],
+            });
         }
         counts
     }
@@ -183,7 +187,8 @@ mod tests {
 
         let counter = Bytes(AtomicUsize::new(0));
         assert_eq!(counter.count_each(&["bb", "a", "bb", "", "a", "bb"]), [2, 1, 2, 0, 1, 2]);
-        assert_eq!(counter.0.load(Ordering::Relaxed), 3);
+        // The empty text has no tokens.
+        assert_eq!(counter.0.load(Ordering::Relaxed), 2);
     }
 
     proptest! {

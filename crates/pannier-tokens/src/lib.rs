@@ -29,8 +29,6 @@ struct Guide;
 
 mod calibrate;
 mod estimate;
-#[cfg(feature = "openai")]
-mod memo;
 mod models;
 #[cfg(feature = "openai")]
 mod openai;

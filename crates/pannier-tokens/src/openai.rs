@@ -9,18 +9,17 @@ use std::thread::LocalKey;
 use bpe_openai::Tokenizer;
 use pannier_core::TokenCounter;
 use pannier_core::item::Exactness;
-
-use crate::memo::Memo;
+use pannier_text::Memo;
 
 /// Returns the counter of GPT-4o and all later models.
 pub fn o200k() -> impl TokenCounter + Copy {
-    thread_local!(static MEMO: RefCell<Memo> = RefCell::new(Memo::new()));
+    thread_local!(static MEMO: RefCell<Memo<u8>> = RefCell::default());
     BpeCounter { name: "o200k", load: bpe_openai::o200k_base, memo: &MEMO }
 }
 
 /// Returns the counter of GPT-4 and GPT-3.5.
 pub fn cl100k() -> impl TokenCounter + Copy {
-    thread_local!(static MEMO: RefCell<Memo> = RefCell::new(Memo::new()));
+    thread_local!(static MEMO: RefCell<Memo<u8>> = RefCell::default());
     BpeCounter { name: "cl100k", load: bpe_openai::cl100k_base, memo: &MEMO }
 }
 
@@ -28,7 +27,15 @@ pub fn cl100k() -> impl TokenCounter + Copy {
 struct BpeCounter {
     name: &'static str,
     load: fn() -> &'static Tokenizer,
-    memo: &'static LocalKey<RefCell<Memo>>,
+    memo: &'static LocalKey<RefCell<Memo<u8>>>,
+}
+
+/// Counts the tokens of a piece. A token has at least one byte, so the count of a cached piece fits a byte.
+fn count_piece(piece: &[u8], tokenizer: &Tokenizer, memo: &mut Memo<u8>) -> usize {
+    match piece.len() <= Memo::<u8>::MAX_WORD_BYTES {
+        true => memo.get(piece, |piece| tokenizer.bpe.count(piece) as u8).into(),
+        false => tokenizer.bpe.count(piece),
+    }
 }
 
 impl TokenCounter for BpeCounter {
@@ -44,7 +51,7 @@ impl TokenCounter for BpeCounter {
         let tokenizer = (self.load)();
         self.memo.with_borrow_mut(|memo| {
             let pieces = tokenizer.split(text).map(str::as_bytes);
-            pieces.map(|piece| memo.count(piece, |piece| tokenizer.bpe.count(piece))).sum()
+            pieces.map(|piece| count_piece(piece, tokenizer, memo)).sum()
         })
     }
 
@@ -55,7 +62,7 @@ impl TokenCounter for BpeCounter {
                 let remaining = limit - count;
                 let added = match piece.len() <= remaining {
                     // A piece has at most as many tokens as bytes, so this one fits.
-                    true => memo.count(piece, |piece| tokenizer.bpe.count(piece)),
+                    true => count_piece(piece, tokenizer, memo),
                     false => tokenizer.bpe.count_till_limit(piece, remaining)?,
                 };
                 Some(count + added)

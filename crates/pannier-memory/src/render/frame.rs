@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pannier_core::Timestamp;
 
 use super::{
-    PacketFormat, RenderedEntries, SECTIONS, SELECTABLE_SECTIONS, json_element, json_string,
+    PacketFormat, RenderedEntries, SECTIONS, SELECTABLE_SECTIONS, json_element, write_json_string,
 };
 use crate::{PacketOptions, PacketPolicy, Section};
 
@@ -236,7 +236,9 @@ impl PacketFrame {
         }
         let omitted = omitted.map(|omitted| json_element(&omitted));
         array("summaries", &mut notes.iter().flatten().copied().chain(omitted.as_deref()));
-        text.push_str(&format!(",\"instruction\":{}}}\n", json_string(INSTRUCTION)));
+        text.push_str(",\"instruction\":");
+        write_json_string(INSTRUCTION, &mut text);
+        text.push_str("}\n");
         (text, position)
     }
 }

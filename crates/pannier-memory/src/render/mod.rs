@@ -105,14 +105,21 @@ impl RenderedEntries {
     }
 }
 
-/// Returns `text` as a JSON string. Serializing a `str` cannot fail.
-fn json_string(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
+/// Writes `text` as a JSON string.
+fn write_json_string(text: &str, into: &mut String) {
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        // Serializing a `str` cannot fail.
+        return into.push_str(&serde_json::to_string(text).unwrap_or_default());
+    }
+    into.push('"');
+    into.push_str(text);
+    into.push('"');
 }
 
 /// Returns `text` as an array element, with the comma after it.
 fn json_element(text: &str) -> String {
-    let mut element = json_string(text);
+    let mut element = String::with_capacity(text.len() + text.len() / 16 + 3);
+    write_json_string(text, &mut element);
     element.push(',');
     element
 }

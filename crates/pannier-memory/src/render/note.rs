@@ -1,7 +1,7 @@
 //! Entries that are not whole: one line with id and title, or the paragraph that answers below it.
 
 use super::markdown::{bullet, demote_headings};
-use super::{PacketFormat, json_string};
+use super::{PacketFormat, write_json_string};
 use crate::Entry;
 
 /// Renders an entry that is not whole: its id, date, phase and title, and the paragraph if there is one.
@@ -50,17 +50,20 @@ impl<'e> NoteRenderer<'e> {
 
     fn json(&self, title: &str, paragraph: Option<&str>) -> String {
         let fields = [
-            ("id", Some(self.entry.short_id())),
-            ("title", Some(title)),
-            ("date", self.date.as_deref()),
-            ("phase", self.entry.phase()),
-            ("path", self.path(title)),
-            ("excerpt", paragraph),
+            ("{\"id\":", Some(self.entry.short_id())),
+            (",\"title\":", Some(title)),
+            (",\"date\":", self.date.as_deref()),
+            (",\"phase\":", self.entry.phase()),
+            (",\"path\":", self.path(title)),
+            (",\"excerpt\":", paragraph),
         ];
-        let fields = fields
-            .into_iter()
-            .filter_map(|(name, value)| Some(format!("\"{name}\":{}", json_string(value?))));
-        let superseded = self.entry.is_superseded().then(|| "\"superseded\":true".to_owned());
-        format!("{{{}}},", fields.chain(superseded).collect::<Vec<_>>().join(","))
+        let mut note = String::new();
+        for (name, value) in fields {
+            let Some(value) = value else { continue };
+            note.push_str(name);
+            write_json_string(value, &mut note);
+        }
+        let superseded = if self.entry.is_superseded() { ",\"superseded\":true" } else { "" };
+        note + superseded + "},"
     }
 }
