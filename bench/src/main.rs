@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p pannier-bench` runs everything; name sections to run only those:
 //! `pipeline`, `scorers`, `knapsack`, `forms`, `best`, `command`, `tokens`,
-//! `chat`, `docs`, `retrieval`, `memory`, `snippets`, `mcp`, `whatif`. Results are checked for equality before anything is timed.
+//! `chat`, `docs`, `retrieval`, `search`, `memory`, `snippets`, `mcp`, `whatif`. Results are checked for equality before anything is timed.
 //! Times are wall-clock medians; the machine's noise is in both columns, so read the ratios.
 //!
 //! `run-nothing`, `run-plain` and `run-null` run the same pipeline not at all, once without a
@@ -24,6 +24,7 @@ mod pipeline;
 mod pools;
 mod retrieval;
 mod scorers;
+mod search;
 mod snippets;
 mod tokens;
 mod whatif;
@@ -35,7 +36,7 @@ static ALLOCATOR: measure::CountingAllocator = measure::CountingAllocator;
 
 type Section = (&'static str, fn());
 
-const SECTIONS: [Section; 14] = [
+const SECTIONS: [Section; 15] = [
     ("pipeline", pipeline::run),
     ("scorers", scorers::run),
     ("knapsack", knapsack::run),
@@ -46,14 +47,16 @@ const SECTIONS: [Section; 14] = [
     ("chat", chat::run),
     ("docs", docs::run),
     ("retrieval", retrieval::run),
+    ("search", search::run),
     ("memory", memory::run),
     ("snippets", snippets::run),
     ("mcp", mcp::run),
     ("whatif", whatif::run),
 ];
 
-const ONCE: [Section; 4] = [
+const ONCE: [Section; 5] = [
     ("million", docs::million),
+    ("search-million", search::million),
     ("run-nothing", pipeline::run_nothing),
     ("run-plain", pipeline::run_plain),
     ("run-null", pipeline::run_null),

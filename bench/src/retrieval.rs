@@ -263,9 +263,14 @@ fn vector(text: &str) -> Vec<i16> {
 }
 
 /// Numbers of 31 bits that look like chance.
-struct Numbers(u64);
+pub(crate) struct Numbers(u64);
 
 impl Numbers {
+    /// The sequence of a seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed * 7_919 + 1_234_567)
+    }
+
     fn next(&mut self) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -274,7 +279,7 @@ impl Numbers {
     }
 
     /// A word; the first are much more frequent than the last, as in a language.
-    fn word(&mut self) -> String {
+    pub(crate) fn word(&mut self) -> String {
         let place = f64::from(self.next()) / f64::from(1_u32 << 31);
         let rank = (30_000_f64.powf(place) - 1.0) as u32;
         let letters = "bcdfghklmnprstvz".as_bytes();
@@ -290,7 +295,7 @@ impl Numbers {
 }
 
 fn text(number: usize, words: usize) -> String {
-    let mut numbers = Numbers(number as u64 * 7_919 + 1_234_567);
+    let mut numbers = Numbers::new(number as u64);
     let words: Vec<String> = (0..words).map(|_| numbers.word()).collect();
     words.join(" ")
 }

@@ -4,7 +4,7 @@
 //! and those of segments that it merges, into one new segment. It keeps the other segments. The new version lists the live
 //! documents of all segments, and is published by one rename. A build that fails or is interrupted leaves the index unchanged.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
@@ -290,15 +290,19 @@ impl<'u> Update<'u> {
             false => verify::checksums_match(previous, &stamps, now),
         });
         let is_reusable = checked.is_some();
-        let numbers: HashMap<&str, u32> =
-            catalog.iter().zip(0..).map(|(entry, number)| (entry.path.as_str(), number)).collect();
-        let examine = |file: &'u SourceFile| {
-            let number = numbers.get(file.path.as_str()).copied();
+        // Files and documents have the same order.
+        let (mut next_document, mut next_stamp) = (0, 0);
+        let lookup = |file: &'u SourceFile| {
+            let number = catalog::find_next(&catalog, &mut next_document, &file.id, &file.path);
+            (file, number, stamps.get_next(&mut next_stamp, &file.path, file.stamp))
+        };
+        let looked_up: Vec<_> = files.files.iter().map(lookup).collect();
+        let examine = |(file, number, known): (&'u SourceFile, Option<u32>, Option<Content>)| {
             let entry = number.map(|number| &catalog[number as usize]);
             let given = file.metadata.clone();
             let given = given.or_else(|| entry.map(catalog::Entry::given)).unwrap_or_default();
             // Strict rules need to know what exactly is wrong.
-            let known = stamps.get(&file.path, file.stamp).filter(|content| {
+            let known = known.filter(|content| {
                 !(sources.rules.strict && matches!(content, Content::Skipped(_)))
             });
             let content = match (known, entry) {
@@ -318,7 +322,7 @@ impl<'u> Update<'u> {
             Ok(Planned { file, given, kept, content })
         };
         let examined: Vec<Result<Planned<'_>, SkippedFile>> =
-            files.files.par_iter().map(examine).collect();
+            looked_up.into_par_iter().map(examine).collect();
         let mut planned = Vec::with_capacity(examined.len());
         let mut skipped = files.skipped.clone();
         for examined in examined {
@@ -403,14 +407,14 @@ impl<'u> Update<'u> {
             }
             let mut version = NewVersion::new(retained, written.as_ref());
             let new = written.iter().flat_map(|written| &written.entries);
-            let mut new = new.cloned().zip(0..).peekable();
+            let mut new = new.zip(0..).peekable();
             for document in &self.planned {
                 match (kept(document), document.kept) {
                     (Some(place), Some(number)) => {
                         let segment = &segments[place.segment as usize];
                         version.bytes += segment.content_bytes(place.document);
-                        version.chunks += u64::from(segment.document_chunks(place.document));
-                        let entry = self.catalog[number as usize].clone();
+                        version.chunks += u64::from(segment.table_row(place.document).chunks);
+                        let entry = &self.catalog[number as usize];
                         version.add(entry, numbers[place.segment as usize], place.document);
                     }
                     // A file that was skipped was not written.
@@ -438,7 +442,8 @@ impl<'u> Update<'u> {
         })?;
         store::clean(self.index, self.previous);
         self.write_stamps(&[]);
-        Some(self.summary(previous.manifest(), &self.catalog, None))
+        let entries: Vec<&catalog::Entry> = self.catalog.iter().collect();
+        Some(self.summary(previous.manifest(), &entries, None))
     }
 
     /// Returns whether each segment is rewritten.
@@ -471,7 +476,10 @@ impl<'u> Update<'u> {
     }
 
     /// Publishes a version.
-    fn publish(&self, version: NewVersion) -> Result<(Manifest, Vec<catalog::Entry>), DocsError> {
+    fn publish<'e>(
+        &self,
+        version: NewVersion<'e>,
+    ) -> Result<(Manifest, Vec<&'e catalog::Entry>), DocsError> {
         if u32::try_from(version.chunks).is_err() {
             return Err(too_many_chunks());
         }
@@ -514,32 +522,30 @@ impl<'u> Update<'u> {
     }
 
     /// Writes what is known about the files, if that is new. `entries` are the documents of a new version.
-    fn write_stamps(&self, entries: &[catalog::Entry]) {
-        let written: HashMap<&str, Content> =
-            entries.iter().map(|entry| (entry.path.as_str(), Content::Text(entry.hash))).collect();
+    fn write_stamps(&self, entries: &[&catalog::Entry]) {
+        let mut entries = entries.iter().peekable();
         let documents = self.planned.iter().filter_map(|document| {
             let path = document.file.path.as_str();
-            let content = written.get(path).copied().or(document.content)?;
-            Some((path, (document.file.stamp?, content)))
+            let written = entries.next_if(|entry| entry.path == path);
+            let written = written.map(|entry| Content::Text(entry.hash));
+            Some((path, document.file.stamp?, written.or(document.content)?))
         });
         let skipped =
             self.skipped.iter().filter_map(|SkippedFile { path, reason, stamp, .. }| {
-                Some((path.as_str(), ((*stamp)?, Content::Skipped(*reason))))
+                Some((path.as_str(), (*stamp)?, Content::Skipped(*reason)))
             });
         let checked = self.checked.iter();
-        let checked = checked.map(|(path, stamp)| (path.as_str(), (*stamp, Content::Checked)));
-        let stamps: Vec<_> = documents.chain(skipped).chain(checked).collect();
-        let is_known = |(path, stamp): &(&str, _)| self.stamps.0.get(*path) == Some(stamp);
-        if stamps.len() != self.stamps.0.len() || !stamps.iter().all(is_known) {
-            let owned = stamps.into_iter().map(|(path, stamp)| (path.to_owned(), stamp));
-            Stamps(owned.collect()).write(self.index);
-        }
+        let checked = checked.map(|(path, stamp)| (path.as_str(), *stamp, Content::Checked));
+        let mut stamps: Vec<_> = checked.chain(documents).chain(skipped).collect();
+        // Stable sorting exploits that they are nearly in order.
+        stamps.sort_by_key(|(path, ..)| *path);
+        self.stamps.replace(self.index, &stamps);
     }
 
     fn summary(
         &self,
         manifest: &Manifest,
-        entries: &[catalog::Entry],
+        entries: &[&catalog::Entry],
         written: Option<&WrittenSegment>,
     ) -> BuildSummary {
         let is_unchanged = self
@@ -572,23 +578,31 @@ impl<'u> Update<'u> {
     }
 
     /// Counts the documents of a new version that were added or changed, and those that were removed.
-    fn compare(&self, entries: &[catalog::Entry], summary: &mut BuildSummary) {
-        let old: HashMap<&str, &catalog::Entry> =
-            self.catalog.iter().map(|entry| (entry.path.as_str(), entry)).collect();
+    fn compare(&self, entries: &[&catalog::Entry], summary: &mut BuildSummary) {
+        let is_other_folder = self
+            .previous
+            .is_some_and(|previous| previous.manifest().source.root != self.source.root);
+        let mut removed = Vec::new();
+        let mut old = self.catalog.iter().peekable();
         for entry in entries {
-            match old.get(entry.path.as_str()) {
+            let mut same = old.next_if(|old| old.path == entry.path);
+            if same.is_none() {
+                let key = entry.order();
+                removed.extend(std::iter::from_fn(|| old.next_if(|old| old.order() < key)));
+                same = old.next_if(|old| old.path == entry.path);
+            }
+            match same {
                 None => summary.added.add(&entry.path),
                 Some(old) if !old.is_equal(entry) => summary.changed.add(&entry.path),
                 Some(_) => summary.unchanged += 1,
             }
         }
-        let paths: HashSet<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
-        let skipped: HashSet<&str> = self.skipped.iter().map(|file| file.path.as_str()).collect();
-        let is_other_folder = self
-            .previous
-            .is_some_and(|previous| previous.manifest().source.root != self.source.root);
-        let removed = self.catalog.iter().map(|entry| entry.path.as_str());
-        for path in removed.filter(|path| !paths.contains(path)) {
+        removed.extend(old);
+        let skipped: BTreeSet<&str> = match removed.is_empty() {
+            true => BTreeSet::new(),
+            false => self.skipped.iter().map(|file| file.path.as_str()).collect(),
+        };
+        for path in removed.into_iter().map(|entry| entry.path.as_str()) {
             let file = self.sources.root.join(path);
             let reason = match is_other_folder {
                 true => RemovalReason::OtherFolder,
@@ -609,17 +623,17 @@ fn source_root(index: &Path, root: &Path) -> String {
 }
 
 /// The documents of a new version, in the order of their ids.
-struct NewVersion {
+struct NewVersion<'e> {
     segments: Vec<SegmentInfo>,
     /// The number of the new segment, which is the last one.
     new_segment: u32,
-    entries: Vec<catalog::Entry>,
+    entries: Vec<&'e catalog::Entry>,
     locations: Vec<Location>,
     bytes: u64,
     chunks: u64,
 }
 
-impl NewVersion {
+impl<'e> NewVersion<'e> {
     fn new(mut segments: Vec<SegmentInfo>, written: Option<&WrittenSegment>) -> Self {
         let new_segment = segments.len() as u32;
         let info = written.map(|written| &written.info);
@@ -634,7 +648,7 @@ impl NewVersion {
         }
     }
 
-    fn add(&mut self, entry: catalog::Entry, segment: u32, document: u32) {
+    fn add(&mut self, entry: &'e catalog::Entry, segment: u32, document: u32) {
         self.entries.push(entry);
         self.locations.push(Location { segment, document });
     }
@@ -647,7 +661,8 @@ impl NewVersion {
 
     fn documents(&self) -> Vec<u8> {
         let mut by_path: Vec<usize> = (0..self.entries.len()).collect();
-        by_path.sort_unstable_by_key(|number| &self.entries[*number].path);
+        // Stable sorting exploits that they are nearly in order.
+        by_path.sort_by_key(|number| &self.entries[*number].path);
         let mut ranks = vec![0; by_path.len()];
         by_path.into_iter().zip(0..).for_each(|(number, rank)| ranks[number] = rank);
         let rows = self.locations.iter().zip(ranks);

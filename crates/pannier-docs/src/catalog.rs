@@ -52,6 +52,11 @@ impl Entry {
             && date_bytes(given.date) == date_bytes(own.date)
     }
 
+    /// Returns what documents are ordered by: the id, which is the lowercased path.
+    pub(crate) fn order(&self) -> (String, &str) {
+        (self.path.to_lowercase(), &self.path)
+    }
+
     /// Returns whether content, title and date are equal.
     pub(crate) fn is_equal(&self, other: &Self) -> bool {
         let (own, others) = (&self.metadata, &other.metadata);
@@ -92,9 +97,23 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Vec<Entry>> {
     Some(entries)
 }
 
+/// Finds a document among all, by id and path. `next` is where to look first, and moves on: documents that are looked up in
+/// order are found at once.
+pub(crate) fn find_next(entries: &[Entry], next: &mut usize, id: &str, path: &str) -> Option<u32> {
+    if entries.get(*next).is_none_or(|entry| entry.path != path) {
+        let found = entries.binary_search_by(|entry| {
+            let (own_id, own_path) = entry.order();
+            (own_id.as_str(), own_path).cmp(&(id, path))
+        });
+        *next = found.ok()?;
+    }
+    *next += 1;
+    Some(*next as u32 - 1)
+}
+
 /// Returns the version of an index: a hash of the chunker's version, the model, and the path, title, date and content hash of
 /// every document. The chunks follow from these.
-pub(crate) fn version(chunking: &str, model: Option<&Model>, entries: &[Entry]) -> String {
+pub(crate) fn version(chunking: &str, model: Option<&Model>, entries: &[&Entry]) -> String {
     let mut bytes = Vec::new();
     for text in ["pannier cache 4", chunking, model.map_or("", |model| &model.hash)] {
         write_str(&mut bytes, text);

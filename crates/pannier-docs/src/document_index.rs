@@ -5,27 +5,33 @@
 //! order, as if there were one segment. So numbers, statistics and scores do not depend on how documents are spread over
 //! segments. Within a segment, documents have the same order, so the mapping of numbers is monotonic.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::chunk::{Chunk, ChunkRow};
+use crate::chunk::{Chunk, ChunkRow, document_id};
 use crate::file_kind::FileKind;
-use crate::inverted_index::PostingList;
 use crate::lexical::{TfFactorTable, field_k1};
 use crate::manifest::{
-    CATALOG, CHUNK_POSTINGS, CurrentVersion, DOCUMENTS, Manifest, SEGMENTS, VERSION_FILES,
+    CATALOG, CHUNK_POSTINGS, CHUNK_TABLE, CurrentVersion, DOCUMENTS, Manifest, SEGMENTS,
+    VERSION_FILES,
 };
-use crate::segment::{DocumentRecord, Positions, Segment};
+use crate::recent::Recent;
+use crate::segment::{DocumentRecord, Segment};
 use crate::sized_file::SizedFile;
+use crate::term_postings::TermPostings;
 use crate::varint::ByteReader;
-use crate::word_counts::FieldCounts;
 use crate::{DocsError, catalog};
 use pannier_text::K1;
 
 /// The size of a document's row in `documents`.
 const ROW_BYTES: usize = 12;
+
+/// The memory for recently used posting lists, and for recently found documents.
+const MAX_POSTINGS_BYTES: usize = 96 << 20;
+const MAX_DOCUMENTS_BYTES: usize = 16 << 20;
 
 /// The number of a deleted document or chunk.
 const DELETED: u32 = u32::MAX;
@@ -46,6 +52,9 @@ pub struct DocumentIndex {
     /// Read on first use.
     chunk_table: OnceLock<ChunkTable>,
     vectors: OnceLock<Vec<i16>>,
+    /// Those that recent searches used.
+    recent_postings: Recent<String, TermPostings>,
+    recent_documents: Recent<u32, ChunkedDocument>,
 }
 
 /// The segment of a document, and its number in it.
@@ -55,34 +64,84 @@ pub(crate) struct Location {
     pub(crate) document: u32,
 }
 
-/// All chunks, with the statistics that BM25 needs.
+/// The numbers of all chunks, and the statistics that BM25 needs.
 #[derive(Debug)]
 pub(crate) struct ChunkTable {
-    pub(crate) rows: Vec<ChunkRow>,
-    /// The first chunk of each document, and the total number of chunks.
-    pub(crate) firsts: Vec<u32>,
-    /// The word count of each chunk.
-    pub(crate) words: Vec<u32>,
+    /// The first chunk of each document, and the number of chunks.
+    firsts: Vec<u32>,
+    /// The document of each chunk, computed when many are looked up.
+    documents: OnceLock<Vec<u32>>,
     /// Term-frequency factors by count and chunk length: of bodies, and of all fields.
     pub(crate) tf_factors: TfFactorTable,
     pub(crate) field_tf_factors: TfFactorTable,
-    /// The word count of each document: the sum of its chunks.
-    pub(crate) document_words: Vec<u32>,
     /// Term-frequency factors by count and document length.
     pub(crate) document_tf_factors: TfFactorTable,
-    /// The chunks of each segment.
-    segments: Vec<SegmentChunks>,
+    /// The deleted chunks of each segment, ascending.
+    deleted: Vec<Vec<u32>>,
 }
 
-/// The chunks of a segment.
+impl ChunkTable {
+    /// Returns the number of chunks.
+    pub(crate) fn len(&self) -> u32 {
+        self.firsts.last().copied().unwrap_or_default()
+    }
+
+    /// Returns the chunks of a document.
+    pub(crate) fn chunks_of(&self, document: u32) -> Range<u32> {
+        let document = document as usize;
+        self.firsts[document]..self.firsts[document + 1]
+    }
+
+    /// Returns the document of a chunk.
+    pub(crate) fn document_of(&self, chunk: u32) -> u32 {
+        match self.documents.get() {
+            Some(documents) => documents[chunk as usize],
+            None => self.firsts.partition_point(|first| *first <= chunk) as u32 - 1,
+        }
+    }
+
+    /// Prepares to look up the documents of many chunks.
+    pub(crate) fn expect_many(&self) {
+        self.documents.get_or_init(|| documents_of(&self.firsts));
+    }
+}
+
+/// Returns the document of each chunk, given the first chunk of each document and the number of chunks.
+pub(crate) fn documents_of(firsts: &[u32]) -> Vec<u32> {
+    let chunks = firsts.windows(2).zip(0..);
+    chunks.flat_map(|(range, document)| (range[0]..range[1]).map(move |_| document)).collect()
+}
+
+/// The location of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkLocation {
+    /// The number of its document in the index.
+    pub(crate) document: u32,
+    /// The segment, and the numbers of its document and of itself in it.
+    pub(crate) segment: u32,
+    pub(crate) own_document: u32,
+    pub(crate) own_chunk: u32,
+}
+
+/// A document with its chunks, without its content.
 #[derive(Debug)]
-struct SegmentChunks {
-    /// The number of each chunk in the index; `None` if it is that in the segment.
-    numbers: Option<Vec<u32>>,
-    /// The deleted chunks, ascending.
-    deleted: Vec<u32>,
-    /// The first chunk of each document, and the number of chunks.
-    firsts: Vec<u32>,
+pub(crate) struct ChunkedDocument {
+    pub(crate) record: DocumentRecord,
+    /// The hash of its path and content.
+    pub(crate) id: [u8; 32],
+    pub(crate) chunks: Vec<Chunk>,
+    rows: Vec<ChunkRow>,
+}
+
+impl ChunkedDocument {
+    fn memory(&self) -> usize {
+        let chunk = |chunk: &Chunk| {
+            let texts = [&chunk.heading_path, &chunk.symbols, &chunk.fence];
+            texts.map(String::len).iter().sum::<usize>() + size_of::<Chunk>() + ChunkRow::BYTES
+        };
+        let own = size_of::<Self>() + self.record.path.len();
+        own + self.chunks.iter().map(chunk).sum::<usize>()
+    }
 }
 
 /// A document as it was when the index was built.
@@ -97,94 +156,6 @@ pub struct Document {
     pub version: String,
     /// Its text.
     pub content: String,
-}
-
-/// The posting lists of a term in the chunks of all segments, without deleted chunks.
-#[derive(Debug)]
-pub(crate) struct TermPostings<'c> {
-    index: &'c DocumentIndex,
-    table: &'c ChunkTable,
-    /// The segments that contain the term.
-    lists: Vec<(usize, PostingList)>,
-    /// The number of chunks that contain the term, in any field and in the body.
-    pub(crate) count: u32,
-    pub(crate) body_count: u32,
-}
-
-impl<'c> TermPostings<'c> {
-    /// Counts the postings of live chunks: those of the lists, less the deleted ones.
-    fn new(
-        index: &'c DocumentIndex,
-        table: &'c ChunkTable,
-        lists: Vec<(usize, PostingList)>,
-        term: &str,
-    ) -> Result<Self, DocsError> {
-        let (mut count, mut body_count) = (0, 0);
-        for (segment, list) in &lists {
-            let (mut deleted, mut deleted_in_body) = (0, 0);
-            let read = list.for_each_of(&table.segments[*segment].deleted, |_, counts| {
-                deleted += 1;
-                deleted_in_body += u32::from(counts.body > 0);
-            });
-            let corrupt = || index.segments[*segment].corrupt_postings(term, CHUNK_POSTINGS);
-            let live =
-                list.count.checked_sub(deleted).zip(list.body_count.checked_sub(deleted_in_body));
-            let (live, live_in_body) = live.filter(|_| read.is_some()).ok_or_else(corrupt)?;
-            count += live;
-            body_count += live_in_body;
-        }
-        Ok(Self { index, table, lists, count, body_count })
-    }
-
-    /// Calls `f` with every chunk and the counts of the term in it: segment by segment, in order within each, so that the chunks
-    /// of a document come together. Returns `None` if a list is corrupt.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(u32, FieldCounts)) -> Option<()> {
-        self.lists.iter().try_for_each(|(segment, list)| {
-            match &self.table.segments[*segment].numbers {
-                None => list.for_each(&mut f),
-                Some(numbers) => list.for_each(|chunk, counts| match numbers[chunk as usize] {
-                    DELETED => {}
-                    number => f(number, counts),
-                }),
-            }
-        })
-    }
-
-    /// Calls `f` with those of the ascending `chunks` that contain the term, and its counts, in order.
-    pub(crate) fn for_each_of(
-        &self,
-        chunks: &[u32],
-        mut f: impl FnMut(u32, FieldCounts),
-    ) -> Option<()> {
-        if let [(segment, list)] = self.lists.as_slice()
-            && self.table.segments[*segment].numbers.is_none()
-        {
-            return list.for_each_of(chunks, f);
-        }
-        let mut found: Vec<(u32, FieldCounts)> = Vec::new();
-        for (segment, list) in &self.lists {
-            let (mut numbers, mut requested) = (Vec::new(), Vec::new());
-            for chunk in chunks {
-                let document = self.table.rows[*chunk as usize].document as usize;
-                let location = self.index.locations[document];
-                if location.segment as usize == *segment {
-                    let first = self.table.segments[*segment].firsts[location.document as usize];
-                    requested.push(first + (chunk - self.table.firsts[document]));
-                    numbers.push(*chunk);
-                }
-            }
-            let mut pairs = requested.iter().zip(numbers).peekable();
-            list.for_each_of(&requested, |chunk, counts| {
-                while pairs.next_if(|(other, _)| **other < chunk).is_some() {}
-                if let Some((_, number)) = pairs.next_if(|(other, _)| **other == chunk) {
-                    found.push((number, counts));
-                }
-            })?;
-        }
-        found.sort_unstable_by_key(|(chunk, _)| *chunk);
-        found.into_iter().for_each(|(chunk, counts)| f(chunk, counts));
-        Some(())
-    }
 }
 
 impl DocumentIndex {
@@ -230,6 +201,8 @@ impl DocumentIndex {
             numbers: Vec::new(),
             chunk_table: OnceLock::new(),
             vectors: OnceLock::new(),
+            recent_postings: Recent::new(MAX_POSTINGS_BYTES),
+            recent_documents: Recent::new(MAX_DOCUMENTS_BYTES),
         };
         index.read_documents(&documents)?;
         Ok(index)
@@ -287,74 +260,58 @@ impl DocumentIndex {
         entries.ok_or_else(|| self.catalog.invalid("its documents do not match the manifest"))
     }
 
-    /// Returns the chunk table, which is read on first use.
+    /// Returns the chunk table, which is computed on first use.
     pub(crate) fn chunk_table(&self) -> Result<&ChunkTable, DocsError> {
         if let Some(table) = self.chunk_table.get() {
             return Ok(table);
         }
-        let corrupt = || DocsError::invalid(&self.folder, "its number of chunks is wrong");
-        let count = usize::try_from(self.manifest.chunks).map_err(|_| corrupt())?;
-        let (mut segments, mut rows) = (Vec::new(), Vec::new());
-        for segment in &self.segments {
-            let own = segment.chunk_rows()?;
-            let mut firsts = Vec::with_capacity(segment.len() as usize + 1);
-            for (row, number) in own.iter().zip(0..) {
-                firsts.resize(firsts.len().max(row.document as usize + 1), number);
-            }
-            firsts.resize(segment.len() as usize + 1, own.len() as u32);
-            let is_whole = self.segments.len() == 1 && segment.len() == self.len();
-            let numbers = (!is_whole).then(|| vec![DELETED; own.len()]);
-            segments.push(SegmentChunks { numbers, deleted: Vec::new(), firsts });
-            rows.push(own);
+        let mut firsts = Vec::with_capacity(self.locations.len() + 1);
+        let (mut count, mut total_words, mut code) = (0_u64, 0_u64, 0_u64);
+        for Location { segment, document } in &self.locations {
+            let row = self.segments[*segment as usize].table_row(*document);
+            firsts.push(count as u32);
+            count += u64::from(row.chunks);
+            total_words += u64::from(row.chunk_words);
+            code += if row.kind == FileKind::Prose { 0 } else { u64::from(row.chunks) };
         }
-        let live = self.locations.iter().map(|Location { segment, document }| {
-            let firsts = &segments[*segment as usize].firsts;
-            u64::from(firsts[*document as usize + 1] - firsts[*document as usize])
+        firsts.push(count as u32);
+        if count != self.manifest.chunks || u32::try_from(count).is_err() {
+            return Err(DocsError::invalid(&self.folder, "its number of chunks is wrong"));
+        }
+        let deleted = self.segments.iter().zip(&self.numbers).map(|(segment, numbers)| {
+            let documents = numbers.iter().zip(0..).filter(|(number, _)| **number == DELETED);
+            documents.flat_map(|(_, document)| segment.chunks_of(document)).collect()
         });
-        if live.sum::<u64>() != self.manifest.chunks || u32::try_from(count).is_err() {
-            return Err(corrupt());
-        }
-        let mut table = ChunkTable {
-            rows: Vec::with_capacity(count),
-            firsts: Vec::with_capacity(self.len() as usize + 1),
-            words: Vec::with_capacity(count),
-            tf_factors: TfFactorTable::default(),
-            field_tf_factors: TfFactorTable::default(),
-            document_words: Vec::with_capacity(self.len() as usize),
-            document_tf_factors: TfFactorTable::default(),
-            segments,
+        let mean = |count: u64| total_words as f64 / (count as f64).max(1.0);
+        let code_share = code as f64 / (count as f64).max(1.0);
+        let table = ChunkTable {
+            firsts,
+            documents: OnceLock::new(),
+            tf_factors: TfFactorTable::new(K1, mean(count)),
+            field_tf_factors: TfFactorTable::new(field_k1(code_share), mean(count)),
+            document_tf_factors: TfFactorTable::new(K1, mean(self.len().into())),
+            deleted: deleted.collect(),
         };
-        let (mut total_words, mut code) = (0_u64, 0_u32);
-        for (location, number) in self.locations.iter().zip(0..) {
-            let (segment, document) = (location.segment as usize, location.document as usize);
-            let own = &mut table.segments[segment];
-            let range = own.firsts[document] as usize..own.firsts[document + 1] as usize;
-            table.firsts.push(table.rows.len() as u32);
-            let mut document_words = 0_u32;
-            for (row, chunk) in rows[segment][range.clone()].iter().zip(range) {
-                if let Some(numbers) = &mut own.numbers {
-                    numbers[chunk] = table.rows.len() as u32;
-                }
-                total_words += u64::from(row.words);
-                code += u32::from(row.kind != FileKind::Prose);
-                document_words = document_words.saturating_add(row.words);
-                table.words.push(row.words);
-                table.rows.push(ChunkRow { document: number, ..*row });
-            }
-            table.document_words.push(document_words);
-        }
-        table.firsts.push(table.rows.len() as u32);
-        for own in &mut table.segments {
-            let numbers = own.numbers.iter().flatten().zip(0..);
-            own.deleted =
-                numbers.filter(|(number, _)| **number == DELETED).map(|(_, own)| own).collect();
-        }
-        let mean = |count: usize| total_words as f64 / (count as f64).max(1.0);
-        let code_share = f64::from(code) / (count as f64).max(1.0);
-        table.tf_factors = TfFactorTable::new(K1, mean(count));
-        table.field_tf_factors = TfFactorTable::new(field_k1(code_share), mean(count));
-        table.document_tf_factors = TfFactorTable::new(K1, mean(self.len() as usize));
         Ok(self.chunk_table.get_or_init(|| table))
+    }
+
+    /// Returns the location of a chunk.
+    pub(crate) fn locate_chunk(&self, table: &ChunkTable, chunk: u32) -> ChunkLocation {
+        let document = table.document_of(chunk);
+        let location = self.locations[document as usize];
+        let segment = &self.segments[location.segment as usize];
+        let sequence = chunk - table.chunks_of(document).start;
+        ChunkLocation {
+            document,
+            segment: location.segment,
+            own_document: location.document,
+            own_chunk: segment.chunks_of(location.document).start + sequence,
+        }
+    }
+
+    /// Returns the number of a segment's document in the index; `None` if it is deleted.
+    pub(crate) fn document_number(&self, segment: usize, document: u32) -> Option<u32> {
+        Some(self.numbers[segment][document as usize]).filter(|number| *number != DELETED)
     }
 
     /// Returns all vectors, concatenated.
@@ -362,28 +319,51 @@ impl DocumentIndex {
         if let Some(vectors) = self.vectors.get() {
             return Ok(vectors);
         }
-        let table = self.chunk_table()?;
-        if let ([segment], [SegmentChunks { numbers: None, .. }]) =
-            (self.segments.as_slice(), table.segments.as_slice())
+        if let [segment] = self.segments.as_slice()
+            && segment.len() == self.len()
         {
             return segment.vectors();
         }
         let dimensions = self.manifest.model.as_ref().map_or(0, |model| model.dimensions as usize);
-        let mut vectors = Vec::with_capacity(table.rows.len() * dimensions);
+        let mut vectors = Vec::with_capacity(self.chunk_table()?.len() as usize * dimensions);
         for location in &self.locations {
-            let (segment, document) = (location.segment as usize, location.document as usize);
-            let firsts = &table.segments[segment].firsts;
-            let range = firsts[document] as usize..firsts[document + 1] as usize;
-            let own = self.segments[segment].vectors()?;
-            vectors.extend_from_slice(&own[range.start * dimensions..range.end * dimensions]);
+            let segment = &self.segments[location.segment as usize];
+            let range = segment.chunks_of(location.document);
+            let (start, end) = (range.start as usize, range.end as usize);
+            vectors.extend_from_slice(&segment.vectors()?[start * dimensions..end * dimensions]);
         }
         Ok(self.vectors.get_or_init(|| vectors))
     }
 
+    /// Reads a document with its chunks, and checks that they match the chunk table.
+    pub(crate) fn chunked_document(&self, number: u32) -> Result<Arc<ChunkedDocument>, DocsError> {
+        self.recent_documents.get_or_read(&number, ChunkedDocument::memory, || {
+            let (segment, document) = self.locate(number);
+            let record = segment.record(document)?;
+            let chunks = segment.chunks(document, &record)?;
+            let rows = segment.chunk_rows(document)?;
+            let is_equal = |(chunk, row): (&Chunk, &ChunkRow)| chunk.range == row.range();
+            if rows.len() != chunks.len() || !chunks.iter().zip(&rows).all(is_equal) {
+                let problem = format!("its chunks of {} do not match the document", record.path);
+                return Err(DocsError::invalid(&segment.folder.join(CHUNK_TABLE), problem));
+            }
+            let id = document_id(&record.path, &record.hash);
+            Ok(ChunkedDocument { record, id, chunks, rows })
+        })
+    }
+
     /// Reads the text of a chunk, and checks its checksum.
-    pub(crate) fn chunk_text(&self, row: &ChunkRow) -> Result<String, DocsError> {
-        let (segment, document) = self.locate(row.document);
-        segment.chunk_text(document, row)
+    pub(crate) fn chunk_text(
+        &self,
+        number: u32,
+        document: &ChunkedDocument,
+        sequence: u32,
+    ) -> Result<String, DocsError> {
+        let (segment, own) = self.locate(number);
+        let missing =
+            || DocsError::invalid(&segment.folder.join(CHUNK_TABLE), "a chunk is missing");
+        let row = document.rows.get(sequence as usize).ok_or_else(missing)?;
+        segment.chunk_text(own, row)
     }
 
     /// Returns the position of each document in path order.
@@ -440,7 +420,7 @@ impl DocumentIndex {
     /// Returns the word count of a document.
     pub(crate) fn word_count(&self, document: u32) -> u32 {
         let (segment, document) = self.locate(document);
-        segment.word_count(document)
+        segment.table_row(document).words
     }
 
     pub(crate) fn record(&self, document: u32) -> Result<DocumentRecord, DocsError> {
@@ -505,38 +485,27 @@ impl DocumentIndex {
         Ok(postings)
     }
 
-    /// Returns the posting lists of a term in chunks; `None` if no chunk contains it.
-    pub(crate) fn chunk_postings(&self, term: &str) -> Result<Option<TermPostings<'_>>, DocsError> {
-        let mut lists = Vec::new();
-        for (number, segment) in self.segments.iter().enumerate() {
-            lists.extend(segment.chunk_postings(term)?.map(|list| (number, list)));
-        }
-        let postings = TermPostings::new(self, self.chunk_table()?, lists, term)?;
-        Ok(Some(postings).filter(|postings| postings.count > 0))
-    }
-
-    /// Returns the chunks that contain a term, with its counts and its positions in each, in no particular order; `None` if no
-    /// chunk contains it.
-    pub(crate) fn chunk_positions(&self, term: &str) -> Result<Option<Positions>, DocsError> {
+    /// Returns the posting lists of a term in chunks.
+    pub(crate) fn chunk_postings(&self, term: &str) -> Result<Arc<TermPostings>, DocsError> {
         let table = self.chunk_table()?;
-        let (mut chunks, mut positions) = (Vec::new(), Vec::new());
-        for (segment, own) in self.segments.iter().zip(&table.segments) {
-            let Some((postings, of_postings)) = segment.chunk_positions(term)? else { continue };
-            for ((chunk, counts), own_positions) in postings.into_iter().zip(of_postings) {
-                let numbers = own.numbers.as_ref();
-                let number = numbers.map_or(chunk, |numbers| numbers[chunk as usize]);
-                if number != DELETED {
-                    chunks.push((number, counts));
-                    positions.push(own_positions);
-                }
+        self.recent_postings.get_or_read(term, TermPostings::memory, || {
+            let mut postings = TermPostings::default();
+            for (number, segment) in self.segments.iter().enumerate() {
+                let Some(list) = segment.chunk_postings(term)? else { continue };
+                // Live chunks: all, less the deleted ones.
+                let (mut deleted, mut deleted_in_body) = (0, 0);
+                let read = list.for_each_of(&table.deleted[number], |_, counts| {
+                    deleted += 1;
+                    deleted_in_body += u32::from(counts.body > 0);
+                });
+                let corrupt = || segment.corrupt_postings(term, CHUNK_POSTINGS);
+                let live = list.count.checked_sub(deleted);
+                let live = live.zip(list.body_count.checked_sub(deleted_in_body));
+                let (live, live_in_body) = live.filter(|_| read.is_some()).ok_or_else(corrupt)?;
+                postings.add(number, list, live, live_in_body);
             }
-        }
-        Ok(Some((chunks, positions)).filter(|(chunks, _)| !chunks.is_empty()))
-    }
-
-    pub(crate) fn corrupt_postings(&self, word: &str, postings: &'static str) -> DocsError {
-        let problem = format!("the postings of '{word}' do not match their checksum");
-        DocsError::invalid(&self.root().join(SEGMENTS).join(postings), problem)
+            Ok(postings)
+        })
     }
 }
 

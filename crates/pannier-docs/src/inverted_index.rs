@@ -3,7 +3,8 @@
 //! A doc is a document or a chunk: there are two indexes, of documents without positions and of chunks with them. The term
 //! dictionary is ordered by hash, in blocks with a checksum each, so that a lookup reads and checks a handful of blocks
 //! regardless of the number of terms. A posting list starts with its term and ends with a checksum. It is divided into blocks,
-//! too, so that a few docs are found in a long list without decoding all of it.
+//! too, so that a few docs are found in a long list without decoding all of it. The blocks of chunks have impacts, so that
+//! blocks that cannot lift a chunk into the top k are not decoded.
 
 use std::collections::BinaryHeap;
 use std::io::{self, Write};
@@ -11,6 +12,8 @@ use std::io::{self, Write};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::impacts::{ChunkLengths, Impact, read_impacts};
+use crate::packed::{pack, packed_bytes, unpack, unpack_one, width};
 use crate::varint::{ByteReader, write_str, write_varint};
 use crate::word_counts::{FieldCounts, TermCounts};
 
@@ -21,8 +24,8 @@ const TERM_BYTES: usize = 32;
 const CHECK_BYTES: usize = 8;
 pub(crate) const BLOCK_BYTES: usize = TERMS_PER_BLOCK * TERM_BYTES + CHECK_BYTES;
 
-/// The number of docs in a block of a posting list.
-const POSTINGS_PER_BLOCK: usize = 128;
+/// The number of docs in a block of a posting list. Small in tests, so that short lists have many blocks.
+const POSTINGS_PER_BLOCK: usize = if cfg!(test) { 4 } else { 128 };
 
 /// The number of docs that are sorted at once.
 const SORT_BATCH_DOCUMENTS: usize = 512;
@@ -67,23 +70,34 @@ pub(crate) struct PostingList {
     /// The number of docs that contain the term, in any field and in the body.
     pub(crate) count: u32,
     pub(crate) body_count: u32,
-    blocks: Vec<PostingBlock>,
+    pub(crate) blocks: Vec<PostingBlock>,
 }
 
 /// A block of a posting list.
 #[derive(Clone, Copy, Debug)]
-struct PostingBlock {
+pub(crate) struct PostingBlock {
     /// The smallest doc that it can contain, and its last doc.
-    next: u32,
-    last: u32,
+    pub(crate) next: u32,
+    pub(crate) last: u32,
     /// Its offset, and its number of docs.
     start: usize,
     count: u32,
+    /// The offset of its impacts. Lists of documents and those with a single block have none.
+    impacts: Option<usize>,
 }
 
 impl PostingList {
-    /// Parses a posting list, or returns `None` if it is corrupt.
-    pub(crate) fn read(bytes: Vec<u8>) -> Option<Self> {
+    /// Encodes and parses a list without impacts.
+    pub(crate) fn from_postings(postings: &[(u32, FieldCounts)]) -> Option<Self> {
+        let wide: Vec<_> =
+            postings.iter().map(|(doc, counts)| (u64::from(*doc), *counts)).collect();
+        let mut list = Vec::new();
+        write_postings(&mut list, "", &wide, None);
+        Self::read(list, false)
+    }
+
+    /// Parses a posting list, with or without impacts, or returns `None` if it is corrupt.
+    pub(crate) fn read(bytes: Vec<u8>, has_impacts: bool) -> Option<Self> {
         let (list, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
         if check != xxh3_64(list).to_le_bytes() {
             return None;
@@ -98,8 +112,13 @@ impl PostingList {
         for _ in 0..block_count {
             let last = next.checked_add(reader.read_varint_u32()?)?;
             let count = rest.min(POSTINGS_PER_BLOCK as u32);
-            blocks.push(PostingBlock { next, last, start, count });
-            start = start.checked_add(usize::try_from(reader.read_varint()?).ok()?)?;
+            let length = usize::try_from(reader.read_varint()?).ok()?;
+            let impacts = (has_impacts && block_count > 1).then(|| list.len() - reader.len());
+            if impacts.is_some() {
+                read_impacts(&mut reader, |_| {}, |_| {})?;
+            }
+            blocks.push(PostingBlock { next, last, start, count, impacts });
+            start = start.checked_add(length)?;
             next = last.checked_add(1)?;
             rest -= count;
         }
@@ -121,28 +140,40 @@ impl PostingList {
 
     /// Calls `f` with every doc and the counts of the term in it, in order. Returns `None` if the list is corrupt.
     pub(crate) fn for_each(&self, mut f: impl FnMut(u32, FieldCounts)) -> Option<()> {
-        self.blocks.iter().try_for_each(|block| self.for_each_in(block, &mut f))
+        let mut decoded = DecodedBlock::default();
+        for block in &self.blocks {
+            self.decode(block, &mut decoded)?;
+            decoded.postings().for_each(|(doc, counts)| f(doc, counts));
+        }
+        Some(())
     }
 
-    fn for_each_in(
+    /// Returns its size in memory.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.len() + self.blocks.len() * size_of::<PostingBlock>()
+    }
+
+    /// Calls the functions with the impacts of a block, or returns `None` if it has none.
+    pub(crate) fn impacts(
         &self,
         block: &PostingBlock,
-        f: &mut impl FnMut(u32, FieldCounts),
+        of_chunk: impl FnMut(Impact),
+        of_document: impl FnMut(Impact),
     ) -> Option<()> {
-        let mut bytes = ByteReader(self.bytes.get(block.start..)?);
-        let mut next = block.next;
-        for _ in 0..block.count {
-            // The lowest bit says whether counts follow: most terms occur once in a doc, in its body.
-            let number = bytes.read_varint()?;
-            let skipped = u32::try_from(number >> 1).ok()?;
-            let doc = next.checked_add(skipped).filter(|doc| *doc <= block.last)?;
-            let counts = match number & 1 {
-                0 => FieldCounts::in_body(1),
-                _ => read_counts(&mut bytes).filter(|counts| *counts != FieldCounts::default())?,
-            };
-            f(doc, counts);
-            next = doc.checked_add(1)?;
+        let mut reader = ByteReader(self.bytes.get(block.impacts?..)?);
+        read_impacts(&mut reader, of_chunk, of_document)
+    }
+
+    /// Decodes a block, or returns `None` if it is corrupt.
+    pub(crate) fn decode(&self, block: &PostingBlock, decoded: &mut DecodedBlock) -> Option<()> {
+        let packed = PackedBlock::new(&self.bytes, block)?;
+        decoded.len = block.count as usize;
+        packed.docs(block, decoded.docs.get_mut(..decoded.len)?)?;
+        for (field, counts) in decoded.counts.iter_mut().enumerate() {
+            let (bytes, width) = packed.field(field)?;
+            unpack(bytes, width, counts.get_mut(..decoded.len)?)?;
         }
+        decoded.has_fields = packed.widths[2] > 0 || packed.widths[3] > 0;
         Some(())
     }
 
@@ -160,22 +191,139 @@ impl PostingList {
         docs: &[u32],
         mut f: impl FnMut(u32, FieldCounts),
     ) -> Option<()> {
-        let mut requested = docs.iter().copied().peekable();
+        let mut rest = docs;
         let mut first = 0;
-        while let Some(&doc) = requested.peek() {
-            let skipped = self.blocks[first..].partition_point(|block| block.last < doc);
-            first += skipped;
+        let mut decoded = [0; POSTINGS_PER_BLOCK];
+        while let Some(doc) = rest.first() {
+            first += self.blocks[first..].partition_point(|block| block.last < *doc);
             let Some(block) = self.blocks.get(first) else { break };
-            self.for_each_in(block, &mut |posting, counts| {
-                while requested.next_if(|doc| *doc < posting).is_some() {}
-                if requested.next_if_eq(&posting).is_some() {
-                    f(posting, counts);
-                }
-            })?;
-            while requested.next_if(|doc| *doc <= block.last).is_some() {}
+            let (inside, after) = rest.split_at(rest.partition_point(|doc| *doc <= block.last));
+            rest = after;
             first += 1;
+            if inside.last().is_none_or(|last| *last < block.next) {
+                continue;
+            }
+            let packed = PackedBlock::new(&self.bytes, block)?;
+            let decoded = decoded.get_mut(..block.count as usize)?;
+            packed.docs(block, decoded)?;
+            for doc in inside {
+                if let Ok(index) = decoded.binary_search(doc) {
+                    f(*doc, packed.counts(index)?);
+                }
+            }
         }
         Some(())
+    }
+}
+
+/// The encoding of a block: the widths of four arrays, and these: the gaps between docs, and the counts by field. Most terms
+/// occur once in the body of a doc, so counts in bodies are stored with the lowest bit inverted.
+struct PackedBlock<'b> {
+    widths: [u8; 4],
+    arrays: &'b [u8],
+    count: usize,
+}
+
+impl<'b> PackedBlock<'b> {
+    fn new(list: &'b [u8], block: &PostingBlock) -> Option<Self> {
+        let (widths, arrays) = list.get(block.start..)?.split_first_chunk()?;
+        let is_valid = widths.iter().all(|width| u32::from(*width) <= u32::BITS);
+        is_valid.then_some(Self { widths: *widths, arrays, count: block.count as usize })
+    }
+
+    fn write(bytes: &mut Vec<u8>, first: u64, postings: &[(u64, FieldCounts)]) {
+        let mut next = first;
+        let mut arrays = [const { Vec::new() }; 4];
+        for (doc, counts) in postings {
+            let numbers = [(doc - next) as u32, counts.body ^ 1, counts.path, counts.symbols];
+            arrays.iter_mut().zip(numbers).for_each(|(array, number)| array.push(number));
+            next = doc + 1;
+        }
+        let widths = arrays.each_ref().map(|array| width(array.iter().copied()));
+        bytes.extend_from_slice(&widths);
+        for (array, width) in arrays.into_iter().zip(widths) {
+            pack(bytes, width, array.into_iter());
+        }
+    }
+
+    fn docs(&self, block: &PostingBlock, docs: &mut [u32]) -> Option<()> {
+        unpack(self.arrays, self.widths[0], docs)?;
+        let mut next = u64::from(block.next);
+        for doc in docs {
+            next += u64::from(*doc);
+            *doc = next as u32;
+            next += 1;
+        }
+        // Docs ascend, so none of them is too large.
+        (next == u64::from(block.last) + 1).then_some(())
+    }
+
+    /// Returns the array of a field, and its width.
+    fn field(&self, field: usize) -> Option<(&'b [u8], u8)> {
+        let before = self.widths[..=field].iter().map(|width| packed_bytes(*width, self.count));
+        Some((self.arrays.get(before.sum()..)?, self.widths[field + 1]))
+    }
+
+    fn counts(&self, index: usize) -> Option<FieldCounts> {
+        let count = |field| {
+            let (bytes, width) = self.field(field)?;
+            unpack_one(bytes, width, index)
+        };
+        Some(FieldCounts { body: count(0)? ^ 1, path: count(1)?, symbols: count(2)? })
+    }
+}
+
+/// A decoded block.
+#[derive(Debug)]
+pub(crate) struct DecodedBlock {
+    len: usize,
+    docs: [u32; POSTINGS_PER_BLOCK],
+    /// By field; those of bodies have the lowest bit inverted.
+    counts: [[u32; POSTINGS_PER_BLOCK]; 3],
+    has_fields: bool,
+}
+
+impl Default for DecodedBlock {
+    fn default() -> Self {
+        let zeros = [0; POSTINGS_PER_BLOCK];
+        Self { len: 0, docs: zeros, counts: [zeros; 3], has_fields: false }
+    }
+}
+
+impl DecodedBlock {
+    /// Returns the docs.
+    pub(crate) fn docs(&self) -> &[u32] {
+        &self.docs[..self.len]
+    }
+
+    /// Returns the docs with their counts.
+    fn postings(&self) -> impl Iterator<Item = (u32, FieldCounts)> {
+        (0..self.len).map(|index| (self.docs[index], self.counts(index)))
+    }
+
+    #[inline]
+    fn counts(&self, index: usize) -> FieldCounts {
+        let [body, path, symbols] = &self.counts;
+        FieldCounts { body: body[index] ^ 1, path: path[index], symbols: symbols[index] }
+    }
+
+    /// Replaces the counts in bodies by what `count` makes of all.
+    #[inline]
+    pub(crate) fn merge_counts(&mut self, count: impl Fn(FieldCounts) -> u32) {
+        if self.has_fields {
+            for index in 0..self.len {
+                self.counts[0][index] = count(self.counts(index));
+            }
+        } else {
+            for body in &mut self.counts[0][..self.len] {
+                *body = count(FieldCounts::in_body(*body ^ 1));
+            }
+        }
+    }
+
+    /// Returns the merged counts.
+    pub(crate) fn merged_counts(&self) -> &[u32] {
+        &self.counts[0][..self.len]
     }
 }
 
@@ -189,7 +337,7 @@ fn read_counts(bytes: &mut ByteReader<'_>) -> Option<FieldCounts> {
     Some(counts)
 }
 
-/// Encodes counts other than a single one in the body.
+/// Encodes counts.
 fn write_counts(bytes: &mut Vec<u8>, counts: FieldCounts) {
     let has_fields = counts.path > 0 || counts.symbols > 0;
     write_varint(bytes, u64::from(counts.body) << 1 | u64::from(has_fields));
@@ -276,9 +424,11 @@ impl IndexBuilder {
         run
     }
 
-    /// Writes the term dictionary and the posting lists, and returns the number of terms.
+    /// Writes the term dictionary and the posting lists, and returns the number of terms. The lists of chunks have impacts, which
+    /// depend on their lengths.
     pub(crate) fn write(
         self,
+        lengths: Option<&ChunkLengths>,
         terms: &mut impl Write,
         postings: &mut impl Write,
     ) -> io::Result<u64> {
@@ -303,7 +453,7 @@ impl IndexBuilder {
                     _ => None,
                 };
             }
-            write_postings(&mut list, term, &postings_of_term);
+            write_postings(&mut list, term, &postings_of_term, lengths);
             postings.write_all(&list)?;
             let length = list.len() as u64;
             write_positions(&mut list, &postings_of_term, &positions);
@@ -332,26 +482,31 @@ fn write_block(terms: &mut impl Write, block: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn write_postings(list: &mut Vec<u8>, term: &str, postings: &[(u64, FieldCounts)]) {
+fn write_postings(
+    list: &mut Vec<u8>,
+    term: &str,
+    postings: &[(u64, FieldCounts)],
+    lengths: Option<&ChunkLengths>,
+) {
     list.clear();
     write_str(list, term);
     write_varint(list, postings.len() as u64);
     let in_body = postings.iter().filter(|(_, counts)| counts.body > 0);
     write_varint(list, in_body.count() as u64);
+    let lengths = lengths.filter(|_| postings.len() > POSTINGS_PER_BLOCK);
+    let impacts = lengths.map(|lengths| lengths.impacts(postings, POSTINGS_PER_BLOCK));
+    let mut impacts = impacts.into_iter().flatten();
     let mut blocks = Vec::new();
     let mut next = 0;
     for block in postings.chunks(POSTINGS_PER_BLOCK) {
         let (before, begin) = (next, blocks.len());
-        for (doc, counts) in block {
-            let is_single = *counts == FieldCounts::in_body(1);
-            write_varint(&mut blocks, (doc - next) << 1 | u64::from(!is_single));
-            if !is_single {
-                write_counts(&mut blocks, *counts);
-            }
-            next = doc + 1;
-        }
+        PackedBlock::write(&mut blocks, next, block);
+        next = block.last().map_or(next, |(doc, _)| doc + 1);
         write_varint(list, next - 1 - before);
         write_varint(list, (blocks.len() - begin) as u64);
+        if let Some(impacts) = impacts.next() {
+            impacts.write(list);
+        }
     }
     list.extend_from_slice(&blocks);
     list.extend_from_slice(&xxh3_64(list).to_le_bytes());
@@ -457,8 +612,8 @@ mod tests {
                 .collect();
             let wide: Vec<(u64, FieldCounts)> = docs.iter().map(|(doc, counts)| ((*doc).into(), *counts)).collect();
             let mut bytes = Vec::new();
-            write_postings(&mut bytes, "term", &wide);
-            let list = PostingList::read(bytes.clone()).unwrap();
+            write_postings(&mut bytes, "term", &wide, None);
+            let list = PostingList::read(bytes.clone(), false).unwrap();
             prop_assert_eq!(list.postings().unwrap(), docs.clone());
             prop_assert_eq!(list.last(), docs.last().map(|(doc, _)| *doc));
             let in_body = docs.iter().filter(|(_, counts)| counts.body > 0).count();
@@ -477,7 +632,7 @@ mod tests {
             }
             let check = xxh3_64(&bytes);
             bytes.extend_from_slice(&check.to_le_bytes());
-            if let Some(list) = PostingList::read(bytes) {
+            if let Some(list) = PostingList::read(bytes, false) {
                 let _ = (list.postings(), list.for_each_of(&requested, |_, _| {}));
             }
         }
@@ -488,11 +643,11 @@ mod tests {
             let mut builder = IndexBuilder::default();
             builder.add(0, &terms.iter().collect::<Vec<_>>());
             let (mut blocks, mut postings) = (Vec::new(), Vec::new());
-            builder.write(&mut blocks, &mut postings).unwrap();
+            builder.write(None, &mut blocks, &mut postings).unwrap();
             let mut actual: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
             for term in blocks.chunks(BLOCK_BYTES).flat_map(|block| read_block(block).unwrap()) {
                 let end = (term.start + term.length) as usize;
-                let list = PostingList::read(postings[term.start as usize..end].to_vec()).unwrap();
+                let list = PostingList::read(postings[term.start as usize..end].to_vec(), false).unwrap();
                 let postings_of_term = list.postings().unwrap();
                 let positions = &postings[end..end + term.positions_len as usize];
                 for ((doc, count), positions) in postings_of_term.iter().zip(read_positions(positions, &postings_of_term).unwrap()) {
@@ -522,7 +677,7 @@ mod tests {
                 first += batch.len() as u32;
             }
             let (mut terms, mut postings) = (Vec::new(), Vec::new());
-            let count = builder.write(&mut terms, &mut postings).unwrap();
+            let count = builder.write(None, &mut terms, &mut postings).unwrap();
             prop_assert_eq!(terms_bytes(count), Some(terms.len() as u64));
 
             let mut expected: BTreeMap<&str, Vec<(u32, FieldCounts)>> = BTreeMap::new();
@@ -537,7 +692,7 @@ mod tests {
                     last = term.hash;
                     let list = &postings[term.start as usize..(term.start + term.length) as usize];
                     prop_assert_eq!(term.positions_len, 0);
-                    let list = PostingList::read(list.to_vec()).unwrap();
+                    let list = PostingList::read(list.to_vec(), false).unwrap();
                     prop_assert_eq!(crate::word_counts::hash(list.term()), term.hash);
                     actual.insert(list.term().to_owned(), list.postings().unwrap());
                 }

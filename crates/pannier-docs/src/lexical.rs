@@ -2,8 +2,7 @@
 //!
 //! Scores come from integers: term counts, lengths and document frequencies. The arithmetic, including the logarithm, is the
 //! same on every platform, so all machines rank alike, and each score is explained term by term and field by field. Pruning is
-//! exact: terms are processed from the highest weight down, and once the remaining terms cannot lift a new chunk into the top k,
-//! only chunks that are still candidates are scored (MaxScore).
+//! exact: the candidates are a superset of the top k, and their scores are computed in clause order.
 //!
 //! By [`Ranking::Fields`], a term counts in the path of a document and among the symbols that a chunk defines, too, and a part
 //! of the document's own score is added: `idf * (tf_factor(chunk) + 0.3 * tf_factor(document))`. Programs repeat the names that
@@ -11,26 +10,25 @@
 //! that they test.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use pannier_text::{K1, for_each_term, idf, is_stop_word, tf_factor};
 use serde::{Deserialize, Serialize};
 
-use crate::document_index::{ChunkTable, TermPostings};
+use crate::document_index::{ChunkLocation, ChunkTable};
 use crate::file_kind::FileKind;
+use crate::impacts::weighted_count;
+use crate::inverted_index::PostingList;
 use crate::manifest::CHUNK_POSTINGS;
+use crate::max_score::{self, Buffers, Cursor, SegmentDocuments, SegmentScorer, TopScores};
+use crate::segment::{Segment, TableRow};
+use crate::term_postings::{SegmentPostings, TermPostings};
 use crate::word_counts::FieldCounts;
 use crate::{DocsError, DocumentIndex};
-
-/// Tolerance for sums whose terms were added in another order.
-const ROUNDING_SLACK: f64 = 1.0 + 1e-9;
 
 /// The maximum length of a query.
 pub(crate) const MAX_QUERY_BYTES: usize = 64 << 10;
 
-/// What an occurrence in the path of a document counts, compared with one in the body.
-const PATH_WEIGHT: u32 = 2;
-/// What an occurrence among the symbols that a chunk defines counts.
-const SYMBOL_WEIGHT: u32 = 4;
 /// The share of a document's own score in the score of its chunks.
 const DOCUMENT_SHARE: f64 = 0.3;
 /// The term-frequency saturation of an index with nothing but source code.
@@ -61,11 +59,7 @@ impl Ranking {
     fn count(self, counts: FieldCounts) -> u32 {
         match self {
             Self::Body => counts.body,
-            Self::Fields => {
-                let path = counts.path.saturating_mul(PATH_WEIGHT);
-                let symbols = counts.symbols.saturating_mul(SYMBOL_WEIGHT);
-                counts.body.saturating_add(path).saturating_add(symbols)
-            }
+            Self::Fields => weighted_count(counts),
         }
     }
 
@@ -124,7 +118,7 @@ pub(crate) enum Clause {
 
 /// A clause of a query with the chunks that match it.
 #[derive(Debug)]
-struct ClauseMatches<'c> {
+struct ClauseMatches {
     name: String,
     /// Its count in the query.
     in_query: u32,
@@ -132,50 +126,7 @@ struct ClauseMatches<'c> {
     weight: f64,
     /// The number of chunks that match.
     count: u32,
-    chunks: MatchList<'c>,
-}
-
-/// The chunks that contain a term or phrase, with its counts.
-#[derive(Debug)]
-enum MatchList<'c> {
-    Term(TermPostings<'c>),
-    Phrase(Vec<(u32, u32)>),
-}
-
-impl MatchList<'_> {
-    fn len(&self, ranking: Ranking) -> u32 {
-        match (self, ranking) {
-            (Self::Term(list), Ranking::Fields) => list.count,
-            (Self::Term(list), Ranking::Body) => list.body_count,
-            (Self::Phrase(chunks), _) => chunks.len() as u32,
-        }
-    }
-
-    /// Calls `f` with each chunk and its counts, the chunks of a document together. Returns `None` if the list is corrupt.
-    fn for_each(&self, mut f: impl FnMut(u32, FieldCounts)) -> Option<()> {
-        match self {
-            Self::Term(list) => list.for_each(f),
-            Self::Phrase(chunks) => {
-                chunks.iter().for_each(|(chunk, count)| f(*chunk, FieldCounts::in_body(*count)));
-                Some(())
-            }
-        }
-    }
-
-    /// Calls `f` with those of the ascending `requested` chunks that match.
-    fn for_each_of(&self, requested: &[u32], mut f: impl FnMut(u32, FieldCounts)) -> Option<()> {
-        match self {
-            Self::Term(list) => list.for_each_of(requested, f),
-            Self::Phrase(chunks) => {
-                for chunk in requested {
-                    if let Ok(index) = chunks.binary_search_by_key(chunk, |(chunk, _)| *chunk) {
-                        f(*chunk, FieldCounts::in_body(chunks[index].1));
-                    }
-                }
-                Some(())
-            }
-        }
-    }
+    postings: Arc<TermPostings>,
 }
 
 /// A parsed query with the matches of all its clauses.
@@ -185,7 +136,7 @@ pub(crate) struct Bm25Query<'c> {
     table: &'c ChunkTable,
     ranking: Ranking,
     /// In clause order, which is the order of addition.
-    clauses: Vec<ClauseMatches<'c>>,
+    clauses: Vec<ClauseMatches>,
 }
 
 /// BM25's term-frequency factors, precomputed for common counts and lengths.
@@ -233,40 +184,51 @@ impl<'c> Bm25Query<'c> {
         let table = index.chunk_table()?;
         let mut matched = Vec::new();
         for (clause, in_query) in clauses(query) {
-            let (name, chunks) = match clause {
-                Clause::Term(term) => match index.chunk_postings(&term)? {
-                    Some(list) => (term, MatchList::Term(list)),
-                    None => continue,
-                },
+            let (name, postings) = match clause {
+                Clause::Term(term) => {
+                    let postings = index.chunk_postings(&term)?;
+                    (term, postings)
+                }
                 Clause::Phrase(terms) => {
-                    let chunks = MatchList::Phrase(phrase(index, &terms)?);
-                    (format!("\"{}\"", terms.join(" ")), chunks)
+                    let name = format!("\"{}\"", terms.join(" "));
+                    (name, Arc::new(phrase(index, &terms)?))
                 }
             };
-            let count = chunks.len(ranking);
-            let weight = idf(count, table.rows.len()) * f64::from(in_query);
-            matched.push(ClauseMatches { name, in_query, weight, count, chunks });
+            let count = match ranking {
+                Ranking::Fields => postings.count,
+                Ranking::Body => postings.body_count,
+            };
+            let weight = idf(count, table.len() as usize) * f64::from(in_query);
+            matched.push(ClauseMatches { name, in_query, weight, count, postings });
         }
         Ok(Self { index, table, ranking, clauses: matched })
     }
 
-    /// Returns the `count` best chunks that `is_allowed` accepts, ordered by score, then by `tie_break`. The result equals that
-    /// of scoring every chunk.
+    /// Returns the `count` best chunks of documents that `is_allowed` accepts, ordered by score, then by `tie_break`. The result
+    /// equals that of scoring every chunk.
     pub(crate) fn top_k(
         &self,
         count: usize,
         is_allowed: impl Fn(u32) -> bool,
         tie_break: impl Fn(u32) -> (u32, u32),
-    ) -> Result<Vec<(u32, f64)>, DocsError> {
+    ) -> Result<Vec<(u32, ExplainedScore)>, DocsError> {
         if count == 0 {
             return Ok(Vec::new());
         }
+        let by_score = |(a, a_score): (u32, f64), (b, b_score): (u32, f64)| {
+            b_score.total_cmp(&a_score).then_with(|| tie_break(a).cmp(&tie_break(b)))
+        };
         let mut candidates = self.candidates(count, is_allowed)?;
         candidates.sort_unstable();
-        let mut best = self.scores(&candidates)?;
-        best.sort_unstable_by(|a, b| {
-            b.1.total_cmp(&a.1).then_with(|| tie_break(a.0).cmp(&tie_break(b.0)))
-        });
+        // Many chunks may have the same score. Only the best are explained.
+        if candidates.len() / 2 > count {
+            let mut scores = self.scores(&candidates)?;
+            scores.sort_unstable_by(|a, b| by_score(*a, *b));
+            candidates = scores.into_iter().take(count).map(|(chunk, _)| chunk).collect();
+            candidates.sort_unstable();
+        }
+        let mut best = self.explain(&candidates)?;
+        best.sort_unstable_by(|a, b| by_score((a.0, a.1.score), (b.0, b.1.score)));
         best.truncate(count);
         Ok(best)
     }
@@ -277,74 +239,67 @@ impl<'c> Bm25Query<'c> {
         count: usize,
         is_allowed: impl Fn(u32) -> bool,
     ) -> Result<Vec<u32>, DocsError> {
-        let mut heaviest_first: Vec<&ClauseMatches<'_>> = self.clauses.iter().collect();
-        heaviest_first.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-        let max_factor = self.tf_factors().max() + (K1 + 1.0) * self.ranking.document_share();
-        let mut partial = PartialScores::new(self.table);
-        for (index, clause) in heaviest_first.iter().enumerate() {
-            let candidates = &mut partial.candidates;
-            // The check pays where the list is long compared with the candidates.
-            if candidates.len() >= count && clause.count as usize > candidates.len() / 4 {
-                let rest = heaviest_first[index..].iter();
-                let max_rest: f64 = rest.map(|clause| clause.weight * max_factor).sum();
-                let max_rest = max_rest * ROUNDING_SLACK;
-                let threshold = partial.kth_best(count);
-                if partial.max_document * ROUNDING_SLACK + max_rest < threshold {
-                    return Ok(partial.at_least(threshold - max_rest));
-                }
+        let (mut top, mut buffers) = (TopScores::new(count), Buffers::default());
+        for (number, segment) in self.index.segments().iter().enumerate() {
+            let mut cursors = Vec::new();
+            for clause in &self.clauses {
+                let own = clause.postings.lists.iter().find(|own| own.segment == number);
+                let bounds = own.map(|own| (&own.list, self.bounds(own)));
+                cursors.extend(bounds.map(|(list, bounds)| {
+                    Cursor::new(list, clause.weight, bounds, buffers.block())
+                }));
             }
-            self.accumulate(clause, &mut partial, &is_allowed)?;
+            if cursors.is_empty() {
+                continue;
+            }
+            let scorer = QueryScorer {
+                query: self,
+                number,
+                segment,
+                words: segment.chunk_words()?,
+                is_allowed: &is_allowed,
+            };
+            let postings = cursors.iter().map(|cursor| cursor.len()).sum();
+            let documents = segment.chunk_documents(postings);
+            let documents = SegmentDocuments { firsts: segment.firsts(), documents };
+            let collected = max_score::collect(cursors, documents, &scorer, &mut buffers, &mut top);
+            collected.ok_or_else(|| {
+                let names: Vec<&str> = self.clauses.iter().map(|own| own.name.as_str()).collect();
+                segment.corrupt_postings(&names.join(" "), CHUNK_POSTINGS)
+            })?;
         }
-        let threshold = match partial.candidates.len() > count {
-            true => partial.kth_best(count),
-            false => 0.0,
-        };
-        Ok(partial.at_least(threshold))
+        Ok(top.into_candidates())
     }
 
-    /// Adds the contributions of a clause to the partial scores of all chunks.
-    fn accumulate(
-        &self,
-        clause: &ClauseMatches<'_>,
-        partial: &mut PartialScores,
-        is_allowed: impl Fn(u32) -> bool,
-    ) -> Result<(), DocsError> {
-        let mut document = (0, 0_u32);
-        let add_document = |partial: &mut PartialScores, (number, count): (u32, u32)| {
-            if self.ranking == Ranking::Fields && count > 0 {
-                partial.add_document(number, self.document_score(clause, number, count));
+    /// Returns bounds on the factors of the blocks of a posting list.
+    fn bounds<'p>(&self, postings: &'p SegmentPostings) -> &'p [f64] {
+        let bound = |block| {
+            let (mut chunk, mut document) = (0.0_f64, 0.0_f64);
+            let known = postings.list.impacts(
+                block,
+                |own| chunk = chunk.max(self.tf_factors().get(own.count, own.words)),
+                |own| document = document.max(self.document_tf_factors().get(own.count, own.words)),
+            );
+            if known.is_none() {
+                (chunk, document) = (self.tf_factors().max(), self.document_tf_factors().max());
             }
+            chunk + self.ranking.document_share() * document
         };
-        let read = clause.chunks.for_each(|chunk, counts| {
-            let count = self.ranking.count(counts);
-            let number = self.table.rows[chunk as usize].document;
-            if number != document.0 {
-                add_document(partial, document);
-                document = (number, 0);
-            }
-            document.1 = document.1.saturating_add(count);
-            if count > 0 {
-                let score = self.chunk_score(clause, chunk, count);
-                partial.add_chunk(chunk, number, score, &is_allowed);
-            }
-        });
-        add_document(partial, document);
-        read.ok_or_else(|| self.corrupt(clause))
+        let bounds = &postings.bounds[self.ranking as usize];
+        bounds.get_or_init(|| postings.list.blocks.iter().map(bound).collect())
     }
 
-    /// Returns the contribution of a clause to a chunk by the chunk itself.
+    /// Returns the factor of a chunk, by the weighted count of a term.
     #[inline]
-    fn chunk_score(&self, clause: &ClauseMatches<'_>, chunk: u32, count: u32) -> f64 {
-        let factor = self.tf_factors().get(count, self.table.words[chunk as usize]);
-        clause.weight * (self.kind_weight(chunk) * factor)
+    fn chunk_factor(&self, kind: FileKind, words: u32, count: u32) -> f64 {
+        self.kind_weight(kind) * self.tf_factors().get(count, words)
     }
 
-    /// Returns the contribution of a clause to a chunk by its document.
-    fn document_score(&self, clause: &ClauseMatches<'_>, document: u32, count: u32) -> f64 {
-        let words = self.table.document_words[document as usize];
-        let factor = self.table.document_tf_factors.get(count, words);
-        let kind = self.kind_weight(self.table.firsts[document as usize]);
-        clause.weight * (kind * self.ranking.document_share() * factor)
+    /// Returns the factor of a document, by the weighted count of a term.
+    #[inline]
+    fn document_factor(&self, row: TableRow, count: u32) -> f64 {
+        let factor = self.document_tf_factors().get(count, row.chunk_words);
+        self.kind_weight(row.kind) * self.ranking.document_share() * factor
     }
 
     /// Returns the term-frequency factors of chunks.
@@ -355,11 +310,15 @@ impl<'c> Bm25Query<'c> {
         }
     }
 
+    /// Returns the term-frequency factors of documents.
+    fn document_tf_factors(&self) -> &TfFactorTable {
+        &self.table.document_tf_factors
+    }
+
     /// Returns what a chunk counts by the kind of its file.
-    fn kind_weight(&self, chunk: u32) -> f64 {
-        let kind = self.table.rows.get(chunk as usize).map(|row| row.kind);
+    fn kind_weight(&self, kind: FileKind) -> f64 {
         match (self.ranking, kind) {
-            (Ranking::Fields, Some(FileKind::Test)) => TEST_WEIGHT,
+            (Ranking::Fields, FileKind::Test) => TEST_WEIGHT,
             _ => 1.0,
         }
     }
@@ -369,90 +328,115 @@ impl<'c> Bm25Query<'c> {
         let mut scores: Vec<(u32, f64)> = chunks.iter().map(|chunk| (*chunk, 0.0)).collect();
         let requested = self.requested(chunks);
         for clause in &self.clauses {
-            let mut next = scores.iter_mut().peekable();
-            self.contributions(clause, &requested, chunks, |chunk, parts| {
-                while next.next_if(|(other, _)| *other < chunk).is_some() {}
-                if let Some((_, sum)) = next.next_if(|(other, _)| *other == chunk) {
-                    *sum += parts.chunk + parts.document;
-                }
+            self.contributions(clause, &requested, |index, parts| {
+                scores[index].1 += parts.chunk + parts.document;
             })?;
         }
         Ok(scores)
     }
 
-    /// Returns the chunks that must be read to score these: all of their documents, if those have a score.
-    fn requested(&self, chunks: &[u32]) -> Vec<u32> {
-        if self.ranking == Ranking::Body {
-            return chunks.to_vec();
-        }
-        let documents = chunks.iter().map(|chunk| self.table.rows[*chunk as usize].document);
-        let documents: BTreeSet<u32> = documents.collect();
-        documents.into_iter().flat_map(|document| self.table.chunks_of(document)).collect()
-    }
-
-    /// Calls `f` with the contributions of a clause to those of the ascending `chunks` that it contributes to.
-    fn contributions(
-        &self,
-        clause: &ClauseMatches<'_>,
-        requested: &[u32],
-        chunks: &[u32],
-        mut f: impl FnMut(u32, Contribution),
-    ) -> Result<(), DocsError> {
-        let mut counts: Vec<(u32, FieldCounts)> = Vec::new();
-        let mut documents: BTreeMap<u32, u32> = BTreeMap::new();
-        let read = clause.chunks.for_each_of(requested, |chunk, found| {
-            counts.push((chunk, found));
-            let count = documents.entry(self.table.rows[chunk as usize].document).or_default();
-            *count = count.saturating_add(self.ranking.count(found));
-        });
-        read.ok_or_else(|| self.corrupt(clause))?;
-        let mut counts = counts.into_iter().peekable();
-        for chunk in chunks {
-            while counts.next_if(|(other, _)| other < chunk).is_some() {}
-            let found = counts.next_if(|(other, _)| other == chunk);
-            let found = match (found, self.ranking) {
-                (Some((_, found)), Ranking::Fields) => found,
-                (Some((_, found)), Ranking::Body) => FieldCounts::in_body(found.body),
-                (None, _) => FieldCounts::default(),
-            };
-            let count = self.ranking.count(found);
-            let document = self.table.rows[*chunk as usize].document;
-            let in_document = documents.get(&document).copied().unwrap_or_default();
-            if count > 0 || self.ranking == Ranking::Fields && in_document > 0 {
-                let own = if count > 0 { self.chunk_score(clause, *chunk, count) } else { 0.0 };
-                let document = self.document_score(clause, document, in_document);
-                f(*chunk, Contribution { counts: found, chunk: own, document });
-            }
-        }
-        Ok(())
-    }
-
-    fn corrupt(&self, clause: &ClauseMatches<'_>) -> DocsError {
-        self.index.corrupt_postings(&clause.name, CHUNK_POSTINGS)
-    }
-
-    /// Returns the contribution of each clause to the scores of ascending chunks.
-    pub(crate) fn explain(
-        &self,
-        chunks: &[u32],
-    ) -> Result<BTreeMap<u32, Vec<TermScore>>, DocsError> {
+    /// Returns the scores of ascending chunks with the contribution of each clause.
+    fn explain(&self, chunks: &[u32]) -> Result<Vec<(u32, ExplainedScore)>, DocsError> {
+        let mut explained: Vec<(u32, ExplainedScore)> =
+            chunks.iter().map(|chunk| (*chunk, ExplainedScore::default())).collect();
         let requested = self.requested(chunks);
-        let mut terms: BTreeMap<u32, Vec<TermScore>> = BTreeMap::new();
         for clause in &self.clauses {
-            self.contributions(clause, &requested, chunks, |chunk, parts| {
-                terms.entry(chunk).or_default().push(TermScore {
+            self.contributions(clause, &requested, |index, parts| {
+                let explained = &mut explained[index].1;
+                let score = parts.chunk + parts.document;
+                explained.score += score;
+                explained.terms.push(TermScore {
                     term: clause.name.clone(),
                     count: parts.counts.body,
                     path: parts.counts.path,
                     symbols: parts.counts.symbols,
                     in_query: clause.in_query,
                     chunks: clause.count,
-                    score: parts.chunk + parts.document,
+                    score,
                     document_score: parts.document,
                 });
             })?;
         }
-        Ok(terms)
+        Ok(explained)
+    }
+
+    /// Returns the chunks that must be read to score these, by segment: all of their documents, if those have a score.
+    fn requested(&self, chunks: &[u32]) -> Vec<Requested> {
+        let mut requested: Vec<Requested> = Vec::new();
+        let mut rest = chunks.iter().copied().zip(0..).peekable();
+        while let Some((chunk, index)) = rest.next() {
+            let first = self.index.locate_chunk(self.table, chunk);
+            let own = match self.ranking {
+                Ranking::Fields => self.table.chunks_of(first.document),
+                Ranking::Body => chunk..chunk + 1,
+            };
+            let start = requested.len();
+            requested.extend(own.clone().map(|number| Requested {
+                location: ChunkLocation { own_chunk: first.own_chunk + number - chunk, ..first },
+                scored: (number == chunk).then_some(index),
+            }));
+            while let Some((other, index)) = rest.next_if(|(other, _)| own.contains(other)) {
+                requested[start + (other - own.start) as usize].scored = Some(index);
+            }
+        }
+        // Within a segment, chunks keep their order.
+        requested.sort_by_key(|own| own.location.segment);
+        requested
+    }
+
+    /// Calls `f` with the contributions of a clause to the scored ones among `requested`.
+    fn contributions(
+        &self,
+        clause: &ClauseMatches,
+        requested: &[Requested],
+        mut f: impl FnMut(usize, Contribution),
+    ) -> Result<(), DocsError> {
+        let mut found = vec![FieldCounts::default(); requested.len()];
+        for SegmentPostings { segment: number, list, .. } in &clause.postings.lists {
+            let start = requested.partition_point(|own| (own.location.segment as usize) < *number);
+            let of_segment = requested[start..].iter();
+            let of_segment = of_segment.take_while(|own| own.location.segment as usize == *number);
+            let chunks: Vec<u32> = of_segment.map(|own| own.location.own_chunk).collect();
+            let mut rest = chunks.iter().zip(start..);
+            let read = list.for_each_of(&chunks, |chunk, counts| {
+                if let Some((_, index)) = rest.find(|(other, _)| **other == chunk) {
+                    found[index] = match self.ranking {
+                        Ranking::Fields => counts,
+                        Ranking::Body => FieldCounts::in_body(counts.body),
+                    };
+                }
+            });
+            let segment = &self.index.segments()[*number];
+            read.ok_or_else(|| segment.corrupt_postings(&clause.name, CHUNK_POSTINGS))?;
+        }
+        let mut counts = found.as_slice();
+        for own in requested.chunk_by(|a, b| a.location.document == b.location.document) {
+            let (own_counts, rest) = counts.split_at(own.len());
+            counts = rest;
+            let all = own_counts.iter().map(|counts| self.ranking.count(*counts));
+            let in_document = all.fold(0_u32, u32::saturating_add);
+            if in_document == 0 {
+                continue;
+            }
+            let segment = &self.index.segments()[own[0].location.segment as usize];
+            let row = segment.table_row(own[0].location.own_document);
+            let words = segment.chunk_words()?;
+            let document = clause.weight * self.document_factor(row, in_document);
+            for (Requested { location, scored }, counts) in own.iter().zip(own_counts) {
+                let count = self.ranking.count(*counts);
+                let words = u32::from_le_bytes(words[location.own_chunk as usize]);
+                let chunk = match count {
+                    0 => 0.0,
+                    count => clause.weight * self.chunk_factor(row.kind, words, count),
+                };
+                if let Some(index) = scored
+                    && (count > 0 || self.ranking == Ranking::Fields)
+                {
+                    f(*index, Contribution { counts: *counts, chunk, document });
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -463,70 +447,51 @@ struct Contribution {
     document: f64,
 }
 
-/// The scores of chunks and documents by some of the clauses.
-struct PartialScores {
-    chunks: Vec<f64>,
-    documents: Vec<f64>,
-    /// The highest score of a document.
-    max_document: f64,
-    /// The chunks with a score, and the document of each.
-    candidates: Vec<u32>,
-    document_of: Vec<u32>,
+/// A score with the contribution of each clause.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ExplainedScore {
+    pub(crate) score: f64,
+    pub(crate) terms: Vec<TermScore>,
 }
 
-impl PartialScores {
-    fn new(table: &ChunkTable) -> Self {
-        Self {
-            chunks: vec![0.0; table.words.len()],
-            documents: vec![0.0; table.document_words.len()],
-            max_document: 0.0,
-            candidates: Vec::new(),
-            document_of: Vec::new(),
-        }
+/// A chunk whose postings are read.
+struct Requested {
+    location: ChunkLocation,
+    /// The position of its score; `None` if only its document needs it.
+    scored: Option<usize>,
+}
+
+/// The scores of a query in a segment.
+struct QueryScorer<'s, 'c, F> {
+    query: &'s Bm25Query<'c>,
+    number: usize,
+    segment: &'s Segment,
+    words: &'s [[u8; 4]],
+    is_allowed: &'s F,
+}
+
+impl<F: Fn(u32) -> bool> SegmentScorer for QueryScorer<'_, '_, F> {
+    #[inline]
+    fn count(&self, counts: FieldCounts) -> u32 {
+        self.query.ranking.count(counts)
     }
 
-    fn add_chunk(
-        &mut self,
-        chunk: u32,
-        document: u32,
-        score: f64,
-        is_allowed: impl Fn(u32) -> bool,
-    ) {
-        let sum = &mut self.chunks[chunk as usize];
-        if *sum == 0.0 {
-            if !is_allowed(chunk) {
-                return;
-            }
-            self.candidates.push(chunk);
-            self.document_of.push(document);
-        }
-        *sum += score;
+    #[inline]
+    fn chunk_factor(&self, document: u32, chunk: u32, count: u32) -> f64 {
+        let kind = self.segment.table_row(document).kind;
+        let words = u32::from_le_bytes(self.words[chunk as usize]);
+        self.query.chunk_factor(kind, words, count)
     }
 
-    fn add_document(&mut self, document: u32, score: f64) {
-        let sum = &mut self.documents[document as usize];
-        *sum += score;
-        self.max_document = self.max_document.max(*sum);
+    #[inline]
+    fn document_factor(&self, document: u32, count: u32) -> f64 {
+        self.query.document_factor(self.segment.table_row(document), count)
     }
 
-    fn scores(&self) -> impl Iterator<Item = f64> {
-        let pairs = self.candidates.iter().zip(&self.document_of);
-        pairs.map(|(chunk, document)| {
-            self.chunks[*chunk as usize] + self.documents[*document as usize]
-        })
-    }
-
-    /// Returns the `count`-th best score; there must be at least `count` candidates.
-    fn kth_best(&self, count: usize) -> f64 {
-        let mut best: Vec<f64> = self.scores().collect();
-        let (_, kth, _) = best.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
-        *kth
-    }
-
-    /// Returns the candidates with at least this score, or less by rounding.
-    fn at_least(&self, score: f64) -> Vec<u32> {
-        let kept = self.candidates.iter().zip(self.scores());
-        kept.filter(|(_, own)| own * ROUNDING_SLACK >= score).map(|(chunk, _)| *chunk).collect()
+    fn first_number(&self, document: u32) -> Option<u32> {
+        let number = self.query.index.document_number(self.number, document);
+        let number = number.filter(|number| (self.is_allowed)(*number))?;
+        Some(self.query.table.chunks_of(number).start)
     }
 }
 
@@ -572,15 +537,36 @@ pub(crate) fn clauses(query: &str) -> BTreeMap<Clause, u32> {
     clauses
 }
 
-/// Returns the chunks that contain a phrase, with its count.
-fn phrase(index: &DocumentIndex, terms: &[String]) -> Result<Vec<(u32, u32)>, DocsError> {
+/// Returns the chunks of all segments that contain a phrase, with its count.
+fn phrase(index: &DocumentIndex, terms: &[String]) -> Result<TermPostings, DocsError> {
+    let mut postings = TermPostings::default();
+    for (number, segment) in index.segments().iter().enumerate() {
+        let mut matches = segment_phrase(segment, terms)?;
+        let documents = segment.chunk_documents(matches.len());
+        let documents = SegmentDocuments { firsts: segment.firsts(), documents };
+        matches.retain(|(chunk, _)| {
+            index.document_number(number, documents.document_of(*chunk)).is_some()
+        });
+        if let Some(list) = PostingList::from_postings(&matches).filter(|list| list.count > 0) {
+            let count = list.count;
+            postings.add(number, list, count, count);
+        }
+    }
+    Ok(postings)
+}
+
+/// Returns the chunks of a segment that contain a phrase, with its count.
+fn segment_phrase(
+    segment: &Segment,
+    terms: &[String],
+) -> Result<Vec<(u32, FieldCounts)>, DocsError> {
     // A repeated term is read once.
     let mut lists: BTreeMap<&str, BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
     // For each chunk, the positions where the phrase can start.
     let mut begins: Option<Vec<(u32, Vec<u32>)>> = None;
     for (offset, term) in (0_u32..).zip(terms) {
         if !lists.contains_key(term.as_str()) {
-            let Some((chunks, positions)) = index.chunk_positions(term)? else {
+            let Some((chunks, positions)) = segment.chunk_positions(term)? else {
                 return Ok(Vec::new());
             };
             let chunks = chunks.into_iter().map(|(chunk, _)| chunk).zip(positions);
@@ -605,13 +591,19 @@ fn phrase(index: &DocumentIndex, terms: &[String]) -> Result<Vec<(u32, u32)>, Do
             break;
         }
     }
-    let begins = begins.unwrap_or_default();
-    Ok(begins.into_iter().map(|(chunk, begins)| (chunk, begins.len() as u32)).collect())
+    let begins = begins.unwrap_or_default().into_iter();
+    Ok(begins.map(|(chunk, begins)| (chunk, FieldCounts::in_body(begins.len() as u32))).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::{BuildOptions, Document, DocumentSource, build, verify};
 
     fn display(query: &str) -> String {
         let name = |clause: &Clause| match clause {
@@ -641,5 +633,130 @@ mod tests {
         assert_eq!(display("AND OR NOT (* ^ NEAR/2 a:b"), "2 and b near not or");
         assert_eq!(display("\"parseHttp\" getHttp"), "get gethttp http <pars http>");
         assert_eq!(display("\" ' ; --"), "");
+    }
+
+    /// Scores every chunk by the texts alone, and returns those with a term of the query and an allowed document.
+    fn score_all(
+        index: &DocumentIndex,
+        query: &str,
+        ranking: Ranking,
+        is_allowed: impl Fn(u32) -> bool,
+    ) -> Vec<(u32, f64)> {
+        struct Text {
+            document: u32,
+            kind: FileKind,
+            words: u32,
+            terms: BTreeMap<String, (FieldCounts, Vec<u32>)>,
+        }
+        let mut texts = Vec::new();
+        for document in 0..index.len() {
+            let Document { path, content, .. } = index.document(document).unwrap();
+            for chunk in index.chunks(document).unwrap() {
+                let (mut terms, counts) = (BTreeMap::new(), chunk.terms(&path, &content));
+                counts.for_each(|_, term, counts, positions| {
+                    terms.insert(term.to_owned(), (counts, positions.to_vec()));
+                });
+                let kind = FileKind::of_path(&path);
+                texts.push(Text { document, kind, words: counts.total, terms });
+            }
+        }
+        let of_term =
+            |text: &Text, term: &String| text.terms.get(term).cloned().unwrap_or_default();
+        let in_text = |text: &Text, clause: &Clause| match clause {
+            Clause::Term(term) => ranking.count(of_term(text, term).0),
+            Clause::Phrase(terms) => {
+                let positions: Vec<_> = terms.iter().map(|term| of_term(text, term).1).collect();
+                let begins = positions[0].iter().filter(|begin| {
+                    positions.iter().zip(**begin..).all(|(own, position)| own.contains(&position))
+                });
+                begins.count() as u32
+            }
+        };
+        let total: u32 = texts.iter().map(|text| text.words).sum();
+        let avg_words = f64::from(total) / texts.len() as f64;
+        let avg_document_words = f64::from(total) / f64::from(index.len());
+        let code = texts.iter().filter(|text| text.kind != FileKind::Prose).count();
+        let k1 = match ranking {
+            Ranking::Fields => field_k1(code as f64 / texts.len() as f64),
+            Ranking::Body => K1,
+        };
+        let mut scores = vec![(false, 0.0); texts.len()];
+        for (clause, in_query) in clauses(query) {
+            let counts: Vec<u32> = texts.iter().map(|text| in_text(text, &clause)).collect();
+            let matching = counts.iter().filter(|count| **count > 0).count();
+            let weight = idf(matching as u32, texts.len()) * f64::from(in_query);
+            for ((text, count), (is_match, score)) in texts.iter().zip(&counts).zip(&mut scores) {
+                let same = |(other, _): &(&Text, &u32)| other.document == text.document;
+                let (in_document, document_words) = texts
+                    .iter()
+                    .zip(&counts)
+                    .filter(same)
+                    .fold((0, 0), |sum, (text, count)| (sum.0 + count, sum.1 + text.words));
+                let kind = match (ranking, text.kind) {
+                    (Ranking::Fields, FileKind::Test) => TEST_WEIGHT,
+                    _ => 1.0,
+                };
+                let own = tf_factor(k1, *count, text.words, avg_words);
+                let whole = tf_factor(K1, in_document, document_words, avg_document_words);
+                let share = ranking.document_share();
+                *score += weight * (kind * own) + weight * (kind * share * whole);
+                *is_match |= *count > 0;
+            }
+        }
+        let scored = (0..).zip(scores).zip(&texts);
+        scored
+            .filter(|((_, (is_match, _)), text)| *is_match && is_allowed(text.document))
+            .map(|((chunk, (_, score)), _)| (chunk, score))
+            .collect()
+    }
+
+    /// The documents of an update: for each a number, and the words of its sections.
+    fn update() -> impl Strategy<Value = Vec<(usize, Vec<String>)>> {
+        let sections = prop::collection::vec("([k-p]q ){1,9}", 0..6);
+        prop::collection::vec((0..24_usize, sections), 1..20)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
+
+        /// In many segments, with deleted documents, long documents, fields, phrases and ties.
+        #[test]
+        fn pruning_equals_scoring_every_chunk(
+            updates in prop::collection::vec(update(), 1..5),
+            queries in prop::collection::vec("([k-q]q |\"[k-m]q [k-m]q\" ){1,6}", 1..6),
+            denied in 0..4_u32,
+        ) {
+            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("pannier-lexical-{}-{number}", std::process::id());
+            let folder = std::env::temp_dir().join(name);
+            let (docs, index) = (folder.join("docs"), folder.join("index"));
+            for name in ["", "kq", "lq"] {
+                fs::create_dir_all(docs.join(name)).unwrap();
+            }
+            for update in updates {
+                for (number, sections) in update {
+                    let text = sections.iter().map(|words| format!("# {number}\n\n{words}\n\n"));
+                    let kind = [".md", ".txt", ".lua", "_test.lua"][number % 4];
+                    let path = docs.join(format!("{}{number}{kind}", ["kq/", "lq/", ""][number % 3]));
+                    fs::write(path, text.collect::<String>()).unwrap();
+                }
+                build(&DocumentSource::new(&docs), &index, &BuildOptions::default(), &mut |_| {}).unwrap();
+            }
+            let index = DocumentIndex::open(&index).unwrap();
+            let is_allowed = |document| denied == 0 || document % 4 != denied;
+            for (query, ranking) in queries.iter().flat_map(|query| [(query, Ranking::Fields), (query, Ranking::Body)]) {
+                let mut expected = score_all(&index, query, ranking, is_allowed);
+                expected.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+                let pruned = Bm25Query::new(&index, query, ranking).unwrap();
+                for count in [1, 2, 3, 5, 10, 1_000] {
+                    let best = pruned.top_k(count, is_allowed, |chunk| (0, chunk)).unwrap();
+                    let best: Vec<_> = best.into_iter().map(|(chunk, own)| (chunk, own.score)).collect();
+                    prop_assert_eq!(&best, &expected[..expected.len().min(count)], "{} {:?}", query, ranking);
+                }
+            }
+            prop_assert_eq!(verify(&folder.join("index")).unwrap(), Vec::<String>::new());
+            fs::remove_dir_all(&folder).unwrap();
+        }
     }
 }

@@ -41,12 +41,16 @@ mod embedder;
 mod error;
 pub mod eval;
 mod file_kind;
+mod impacts;
 mod inspect;
 mod inverted_index;
 mod lexical;
 mod manifest;
+mod max_score;
 mod merge;
 mod metadata;
+mod packed;
+mod recent;
 mod reranker;
 mod resolve;
 mod search;
@@ -56,6 +60,7 @@ mod sized_file;
 mod source;
 mod stamps;
 mod store;
+mod term_postings;
 mod varint;
 mod vector_log;
 mod vectors;
@@ -96,7 +101,7 @@ pub fn fuzz(data: &[u8]) {
     if let Some(entries) = inverted_index::read_block(&sealed) {
         assert!(!entries.is_empty());
     }
-    if let Some(list) = inverted_index::PostingList::read(sealed.clone()) {
+    if let Some(list) = inverted_index::PostingList::read(sealed.clone(), data.len() % 2 == 0) {
         if let Some(postings) = list.postings() {
             assert!(postings.is_sorted_by(|a, b| a.0 < b.0));
             assert!(postings.last().map(|(doc, _)| *doc) <= list.last());

@@ -34,11 +34,12 @@ pub(crate) const CHUNKS: &str = "chunks";
 pub(crate) const TERMS: &str = "terms";
 pub(crate) const POSTINGS: &str = "postings";
 pub(crate) const CHUNK_TABLE: &str = "chunk-table";
+pub(crate) const CHUNK_WORDS: &str = "chunk-words";
 pub(crate) const CHUNK_TERMS: &str = "chunk-terms";
 pub(crate) const CHUNK_POSTINGS: &str = "chunk-postings";
 pub(crate) const VECTORS: &str = "vectors";
 pub(crate) const VECTOR_KEYS: &str = "vector-keys";
-pub(crate) const SEGMENT_FILES: [&str; 12] = [
+pub(crate) const SEGMENT_FILES: [&str; 13] = [
     TABLE,
     RECORDS,
     PATHS,
@@ -47,6 +48,7 @@ pub(crate) const SEGMENT_FILES: [&str; 12] = [
     TERMS,
     POSTINGS,
     CHUNK_TABLE,
+    CHUNK_WORDS,
     CHUNK_TERMS,
     CHUNK_POSTINGS,
     VECTORS,
@@ -145,7 +147,7 @@ fn has_exactly(files: &BTreeMap<String, ManifestFile>, names: &[&str]) -> bool {
 
 impl Manifest {
     /// The format version that is written and read.
-    pub const FORMAT: u32 = 4;
+    pub const FORMAT: u32 = 5;
 
     /// Reads the manifest of a version, and checks its checksum.
     pub(crate) fn read(
@@ -161,8 +163,9 @@ impl Manifest {
         let format: Format = serde_json::from_str(&text).map_err(invalid)?;
         if format.pannier_cache != Self::FORMAT {
             let (actual, supported) = (format.pannier_cache, Self::FORMAT);
-            let problem =
-                format!("its format is {actual}, but this version of Pannier reads {supported}");
+            let problem = format!(
+                "its format is {actual}, but this version of Pannier reads {supported}; build the index again"
+            );
             return Err(DocsError::invalid(&path, problem));
         }
         if document_index::checksum(text.as_bytes()) != *checksum {

@@ -16,6 +16,7 @@ use pannier_policy::{
 };
 use serde::Serialize;
 
+use crate::search::check_length;
 use crate::{DocsError, DocumentIndex, word_counts};
 
 /// An answer: documents in order of relevance, and how they were chosen.
@@ -83,6 +84,7 @@ impl DocumentIndex {
     ///
     /// [`DocsError::Invalid`] if anything that the answer needs is not as it was built.
     pub fn resolve(&self, query: &str, budget: u64) -> Result<Resolved, DocsError> {
+        check_length(query)?;
         let terms = word_counts::terms(query);
         let matches = self.matches(&terms)?;
         let ranked = self.ranked(&matches);
@@ -182,6 +184,7 @@ impl DocumentIndex {
     ///
     /// As [`resolve`](Self::resolve).
     pub fn pool(&self, query: &str) -> Result<Vec<ContextItem>, DocsError> {
+        check_length(query)?;
         let matches = self.matches(&word_counts::terms(query))?;
         let mut matching = matches.iter().peekable();
         let mut items = Vec::with_capacity(self.len() as usize);

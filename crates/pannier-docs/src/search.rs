@@ -12,9 +12,9 @@ use std::ops::Range;
 use pannier_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::chunk::{Chunk, analysis_version, chunk_id, document_id};
+use crate::chunk::{analysis_version, chunk_id};
 use crate::document_index::ChunkTable;
-use crate::lexical::{Bm25Query, MAX_QUERY_BYTES, Ranking, TermScore};
+use crate::lexical::{Bm25Query, ExplainedScore, MAX_QUERY_BYTES, Ranking, TermScore};
 use crate::source::glob_set;
 use crate::vectors::{IMPORTED_MODEL, nearest};
 use crate::{DocsError, DocumentIndex, Embedder, RerankerScore};
@@ -273,31 +273,25 @@ impl DocumentIndex {
         let filter = ChunkFilter::new(self, &options.filters)?;
         let tie_break = TieBreak::new(self, table, options.prefer_recent)?;
         let has_vectors = self.manifest().model.is_some() && options.mode != SearchMode::Lexical;
-        let lexical = || self.lexical_search(query, options, &tie_break, &filter).map(Some);
+        let lexical = || self.lexical_search(query, options, &tie_break, &filter);
         let semantic =
             || self.vector_search(query, vector, options.semantic_k, &tie_break, &filter);
         // Handing work to another thread costs more than a lexical search.
         let (lexical, semantic) = match options.mode {
-            SearchMode::Semantic => (Ok(None), semantic()),
+            SearchMode::Semantic => (Ok(Vec::new()), semantic()),
             _ if !has_vectors => (lexical(), Ok(Vec::new())),
             _ => rayon::join(lexical, semantic),
         };
-        let lexical = lexical?;
-        let ranked = lexical.as_ref().map_or(&[][..], |(_, ranked)| ranked);
-        let fused = fuse(options, ranked, &semantic?, &tie_break);
-        let mut explained = match &lexical {
-            Some((lexical, _)) => {
-                let ranked = fused.iter().filter(|fused| fused.lexical.is_some());
-                let mut chunks: Vec<u32> = ranked.map(|fused| fused.chunk).collect();
-                chunks.sort_unstable();
-                lexical.explain(&chunks)?
-            }
-            None => BTreeMap::new(),
-        };
-        let mut reader = HitReader { index: self, table, chunks: BTreeMap::new() };
+        let mut explained: BTreeMap<u32, Vec<TermScore>> = BTreeMap::new();
+        let mut ranked = Vec::new();
+        for (chunk, own) in lexical? {
+            ranked.push((chunk, own.score));
+            explained.insert(chunk, own.terms);
+        }
+        let fused = fuse(options, &ranked, &semantic?, &tie_break);
         let mut hits = Vec::with_capacity(fused.len());
         for fused in fused {
-            let mut hit = reader.hit(fused.chunk)?;
+            let mut hit = self.hit(table, fused.chunk)?;
             hit.score = fused.score;
             if let Some((rank, score)) = fused.lexical {
                 let terms = explained.remove(&fused.chunk).unwrap_or_default();
@@ -319,7 +313,6 @@ impl DocumentIndex {
     /// [`DocsError::Invalid`] if they are damaged.
     pub fn neighbors(&self, hit: &Hit) -> Result<Vec<Hit>, DocsError> {
         let table = self.chunk_table()?;
-        let mut reader = HitReader { index: self, table, chunks: BTreeMap::new() };
         if hit.document >= self.len() {
             return Ok(Vec::new());
         }
@@ -329,7 +322,7 @@ impl DocumentIndex {
             sequences.into_iter().flatten().map(|sequence| chunks.start.saturating_add(sequence));
         chunks
             .filter(|chunk| table.chunks_of(hit.document).contains(chunk))
-            .map(|chunk| reader.hit(chunk))
+            .map(|chunk| self.hit(table, chunk))
             .collect()
     }
 
@@ -340,8 +333,7 @@ impl DocumentIndex {
     /// As [`document`](Self::document).
     pub fn all_chunks(&self) -> Result<impl Iterator<Item = Result<Hit, DocsError>>, DocsError> {
         let table = self.chunk_table()?;
-        let mut reader = HitReader { index: self, table, chunks: BTreeMap::new() };
-        Ok((0..table.rows.len() as u32).map(move |chunk| reader.hit(chunk)))
+        Ok((0..table.len()).map(move |chunk| self.hit(table, chunk)))
     }
 
     /// Checks that the query has a vector if the mode needs one, and that its model is that of the index.
@@ -400,19 +392,21 @@ impl DocumentIndex {
         Ok(vectors.into_iter().next())
     }
 
-    fn lexical_search<'c>(
-        &'c self,
+    fn lexical_search(
+        &self,
         query: &str,
         options: &SearchOptions,
         tie_break: &TieBreak<'_>,
         filter: &ChunkFilter<'_>,
-    ) -> Result<(Bm25Query<'c>, Vec<(u32, f64)>), DocsError> {
+    ) -> Result<Vec<(u32, ExplainedScore)>, DocsError> {
         let lexical = Bm25Query::new(self, query, options.ranking)?;
-        let best = filter.take_matching(options.lexical_k, tie_break.table, |count| {
-            let is_allowed = |chunk| filter.allows_document(tie_break.table, chunk);
-            lexical.top_k(count, is_allowed, |chunk| tie_break.key(chunk))
-        })?;
-        Ok((lexical, best))
+        filter.take_matching(options.lexical_k, tie_break.table, |count| {
+            lexical.top_k(
+                count,
+                |document| filter.allows_document(document),
+                |chunk| tie_break.key(chunk),
+            )
+        })
     }
 
     fn vector_search(
@@ -439,14 +433,15 @@ impl DocumentIndex {
             return Err(DocsError::model(self.root(), problem));
         }
         let vectors = self.vectors()?;
+        tie_break.table.expect_many();
         filter.take_matching(count, tie_break.table, |count| {
-            let is_allowed = |chunk| filter.allows_document(tie_break.table, chunk);
+            let is_allowed = |chunk| filter.allows_document(tie_break.table.document_of(chunk));
             Ok(nearest(vectors, &query_vector, count, is_allowed, |chunk| tie_break.key(chunk)))
         })
     }
 }
 
-fn check_length(query: &str) -> Result<(), DocsError> {
+pub(crate) fn check_length(query: &str) -> Result<(), DocsError> {
     let (bytes, max_bytes) = (query.len(), MAX_QUERY_BYTES);
     if bytes > max_bytes {
         return Err(DocsError::LongQuery { bytes, max_bytes });
@@ -536,75 +531,30 @@ impl<'c> TieBreak<'c> {
     }
 
     fn key(&self, chunk: u32) -> (u32, u32) {
-        (self.document_ranks[self.table.rows[chunk as usize].document as usize], chunk)
+        (self.document_ranks[self.table.document_of(chunk) as usize], chunk)
     }
 }
 
-impl ChunkTable {
-    /// Returns the chunks of a document.
-    pub(crate) fn chunks_of(&self, document: u32) -> Range<u32> {
-        let document = document as usize;
-        self.firsts[document]..self.firsts[document + 1]
-    }
-}
-
-/// Reads hits, and the record and chunks of each document once.
-struct HitReader<'c> {
-    index: &'c DocumentIndex,
-    table: &'c ChunkTable,
-    chunks: BTreeMap<u32, HitDocument>,
-}
-
-struct HitDocument {
-    id: [u8; 32],
-    path: String,
-    date: Option<Timestamp>,
-    chunks: Vec<Chunk>,
-}
-
-impl HitReader<'_> {
-    fn hit(&mut self, number: u32) -> Result<Hit, DocsError> {
-        let row = self.table.rows[number as usize];
-        let document = row.document;
-        if !self.chunks.contains_key(&document) {
-            // Bounds memory: hits are few, or come document by document.
-            if self.chunks.len() > 1_000 {
-                self.chunks.clear();
-            }
-            let record = self.index.record(document)?;
-            self.chunks.insert(
-                document,
-                HitDocument {
-                    id: document_id(&record.path, &record.hash),
-                    chunks: self.index.chunks_of(document, &record)?,
-                    path: record.path,
-                    date: record.metadata.date,
-                },
-            );
-        }
-        let corrupt = || {
-            let problem = format!("the chunks of document {document} do not match the chunk table");
-            DocsError::invalid(self.index.folder(), problem)
-        };
-        let entry = self.chunks.get(&document).ok_or_else(corrupt)?;
-        let sequence = number - self.table.chunks_of(document).start;
-        let chunk = entry.chunks.get(sequence as usize).ok_or_else(corrupt)?;
-        let range = row.start as usize..row.start as usize + row.length as usize;
-        if chunk.range != range {
-            return Err(corrupt());
-        }
-        let text = self.index.chunk_text(&row)?;
+impl DocumentIndex {
+    /// Reads a chunk.
+    fn hit(&self, table: &ChunkTable, number: u32) -> Result<Hit, DocsError> {
+        let document = table.document_of(number);
+        let entry = self.chunked_document(document)?;
+        let sequence = number - table.chunks_of(document).start;
+        let text = self.chunk_text(document, &entry, sequence)?;
+        let missing = || DocsError::invalid(self.folder(), "a chunk is missing");
+        let chunk = entry.chunks.get(sequence as usize).ok_or_else(missing)?;
         Ok(Hit {
             id: chunk_id(&entry.id, sequence, &text),
-            path: entry.path.clone(),
+            path: entry.record.path.clone(),
             document,
             sequence,
-            range,
+            range: chunk.range.clone(),
             line: chunk.line,
             heading_path: chunk.heading_path.clone(),
             fence: chunk.fence.clone(),
             text,
-            date: entry.date,
+            date: entry.record.metadata.date,
             score: 0,
             lexical: None,
             semantic: None,
@@ -641,15 +591,14 @@ impl<'c> ChunkFilter<'c> {
         Ok(Self { index, documents: Some(documents), contains })
     }
 
-    /// Returns whether the document of a chunk is allowed.
-    fn allows_document(&self, table: &ChunkTable, chunk: u32) -> bool {
-        let document = table.rows[chunk as usize].document as usize;
-        self.documents.as_ref().is_none_or(|documents| documents[document])
+    /// Returns whether a document is allowed.
+    fn allows_document(&self, document: u32) -> bool {
+        self.documents.as_ref().is_none_or(|documents| documents[document as usize])
     }
 
     /// Returns the top `count` chunks of a retriever that contain all required strings. Only the texts of the highest ranks are
     /// read: the retriever is asked for more until enough remain.
-    fn take_matching<S: Copy>(
+    fn take_matching<S>(
         &self,
         count: usize,
         table: &ChunkTable,
@@ -664,7 +613,11 @@ impl<'c> ChunkFilter<'c> {
             let is_all = ranked.len() < requested;
             let mut kept = Vec::new();
             for (chunk, score) in ranked {
-                let text = self.index.chunk_text(&table.rows[chunk as usize])?.to_lowercase();
+                let document = table.document_of(chunk);
+                let entry = self.index.chunked_document(document)?;
+                let sequence = chunk - table.chunks_of(document).start;
+                let text = self.index.chunk_text(document, &entry, sequence)?;
+                let text = text.to_lowercase();
                 if self.contains.iter().all(|required| text.contains(required)) {
                     kept.push((chunk, score));
                 }

@@ -4,6 +4,7 @@
 //! is checked. The table of document sizes is small and read at once; everything else is read on demand, and has its own
 //! checksum or hash. So a query reads and verifies only what it uses.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -12,20 +13,24 @@ use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::chunk::{self, Chunk, ChunkRow};
+use crate::document_index::documents_of;
+use crate::file_kind::FileKind;
 use crate::inverted_index::{self, PostingList};
 use crate::manifest::{
-    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, PATHS, POSTINGS, RECORDS,
-    SEGMENT_FILES, SegmentInfo, TABLE, TERMS, VECTOR_KEYS, VECTORS,
+    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNK_WORDS, CHUNKS, CONTENTS, PATHS, POSTINGS,
+    RECORDS, SEGMENT_FILES, SegmentInfo, TABLE, TERMS, VECTOR_KEYS, VECTORS,
 };
 use crate::sized_file::SizedFile;
 use crate::source::is_contained_path;
 use crate::varint::ByteReader;
 use crate::vectors::{KEY_BYTES, VectorKey};
-use crate::word_counts::{self, FieldCounts};
+use crate::word_counts::{self, FieldCounts, TermCounts};
 use crate::{DocsError, DocumentMetadata, Model};
 
-/// The size of a document's row in the table.
-const TABLE_BYTES: usize = 12;
+/// The size of the word count of a chunk.
+const WORDS_BYTES: usize = 4;
+/// The share of chunks whose documents are few to look up. Large in tests, so that a few are few in a small corpus.
+const FEW_SHARE: usize = if cfg!(test) { 4 } else { 64 };
 /// The size of a document record.
 pub(crate) const RECORD_BYTES: usize = 80;
 
@@ -37,10 +42,56 @@ pub(crate) struct Segment {
     files: Vec<SizedFile>,
     /// The offset of each document's content, and the end of the last one.
     starts: Vec<u64>,
-    /// The word count and the chunk count of each document.
-    counts: Vec<(u32, u32)>,
+    table: Vec<TableRow>,
+    /// The first chunk of each document, and the number of chunks.
+    firsts: Vec<u32>,
     /// Read on first use.
+    chunk_words: OnceLock<Vec<u8>>,
+    chunk_documents: OnceLock<Vec<u32>>,
     vectors: OnceLock<Vec<i16>>,
+}
+
+/// What ranking and budgets need to know about a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableRow {
+    /// The size of its content in bytes.
+    length: u32,
+    /// The number of its words, separated by whitespace.
+    pub(crate) words: u32,
+    /// The number of its chunks, and that of their analyzed words.
+    pub(crate) chunks: u32,
+    pub(crate) chunk_words: u32,
+    pub(crate) kind: FileKind,
+}
+
+impl TableRow {
+    const BYTES: usize = 17;
+
+    pub(crate) fn new(path: &str, content: &str, words: &TermCounts, terms: &[TermCounts]) -> Self {
+        Self {
+            length: content.len() as u32,
+            words: words.total,
+            chunks: terms.len() as u32,
+            chunk_words: terms.iter().fold(0, |sum, terms| sum.saturating_add(terms.total)),
+            kind: FileKind::of_path(path),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [self.kind as u8; Self::BYTES];
+        let numbers = [self.length, self.words, self.chunks, self.chunk_words];
+        for (field, number) in bytes.chunks_exact_mut(4).zip(numbers) {
+            field.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn read(bytes: &mut ByteReader<'_>) -> Option<Self> {
+        let (length, words) = (bytes.u32()?, bytes.u32()?);
+        let (chunks, chunk_words) = (bytes.u32()?, bytes.u32()?);
+        let kind = FileKind::from_byte(bytes.take(1)?[0])?;
+        Some(Self { length, words, chunks, chunk_words, kind })
+    }
 }
 
 /// The stored fields of a document, without its content.
@@ -74,7 +125,10 @@ impl Segment {
             folder,
             files,
             starts: Vec::new(),
-            counts: Vec::new(),
+            table: Vec::new(),
+            firsts: Vec::new(),
+            chunk_words: OnceLock::new(),
+            chunk_documents: OnceLock::new(),
             vectors: OnceLock::new(),
         };
         segment.read_table()?;
@@ -84,23 +138,31 @@ impl Segment {
 
     fn read_table(&mut self) -> Result<(), DocsError> {
         let table = self.file(TABLE)?;
-        if u64::from(self.info.documents) * TABLE_BYTES as u64 != table.bytes {
+        if u64::from(self.info.documents) * TableRow::BYTES as u64 != table.bytes {
             return Err(table.invalid("its number of documents differs from the manifest"));
         }
         let bytes = self.read_whole(TABLE)?;
         let count = self.info.documents as usize;
-        let (mut starts, mut counts) = (Vec::with_capacity(count + 1), Vec::with_capacity(count));
-        let mut start = 0_u64;
-        starts.push(start);
+        let (mut starts, mut firsts) =
+            (Vec::with_capacity(count + 1), Vec::with_capacity(count + 1));
+        let mut rows = Vec::with_capacity(count);
+        let (mut start, mut first) = (0_u64, 0_u32);
         let mut reader = ByteReader(&bytes);
-        while let (Some(length), Some(words), Some(chunks)) =
-            (reader.u32(), reader.u32(), reader.u32())
-        {
-            start += u64::from(length);
+        let corrupt = || table.invalid("its documents do not match the manifest");
+        while !reader.is_empty() {
+            let row = TableRow::read(&mut reader).ok_or_else(corrupt)?;
             starts.push(start);
-            counts.push((words, chunks));
+            firsts.push(first);
+            start += u64::from(row.length);
+            first = first.checked_add(row.chunks).ok_or_else(corrupt)?;
+            rows.push(row);
         }
-        (self.starts, self.counts) = (starts, counts);
+        starts.push(start);
+        firsts.push(first);
+        if u64::from(first) != self.info.chunks {
+            return Err(corrupt());
+        }
+        (self.starts, self.firsts, self.table) = (starts, firsts, rows);
         Ok(())
     }
 
@@ -118,10 +180,10 @@ impl Segment {
                 return wrong(name, "its number of terms differs from the manifest");
             }
         }
-        let is_countable = u32::try_from(info.chunks).is_ok();
-        let bytes = info.chunks.saturating_mul(ChunkRow::BYTES as u64);
-        if self.file(CHUNK_TABLE)?.bytes != bytes || !is_countable {
-            return wrong(CHUNK_TABLE, "its number of chunks differs from the manifest");
+        for (name, row_bytes) in [(CHUNK_TABLE, ChunkRow::BYTES), (CHUNK_WORDS, WORDS_BYTES)] {
+            if self.file(name)?.bytes != info.chunks.saturating_mul(row_bytes as u64) {
+                return wrong(name, "its number of chunks differs from the manifest");
+            }
         }
         let (keys, numbers) = match model {
             Some(model) => (info.chunks, info.chunks.saturating_mul(model.dimensions.into())),
@@ -162,33 +224,50 @@ impl Segment {
         self.starts[position + 1] - self.starts[position]
     }
 
-    /// Returns the word count of a document.
-    pub(crate) fn word_count(&self, document: u32) -> u32 {
-        self.counts[document as usize].0
+    /// Returns the counts and the kind of a document.
+    pub(crate) fn table_row(&self, document: u32) -> TableRow {
+        self.table[document as usize]
     }
 
-    /// Returns the chunk count of a document.
-    pub(crate) fn document_chunks(&self, document: u32) -> u32 {
-        self.counts[document as usize].1
+    /// Returns the first chunk of each document, and the number of chunks.
+    pub(crate) fn firsts(&self) -> &[u32] {
+        &self.firsts
     }
 
-    /// Reads all rows of the chunk table, in order.
-    pub(crate) fn chunk_rows(&self) -> Result<Vec<ChunkRow>, DocsError> {
-        let file = self.file(CHUNK_TABLE)?;
-        let bytes = self.read_whole(CHUNK_TABLE)?;
-        let mut reader = ByteReader(&bytes);
-        let mut rows: Vec<ChunkRow> = Vec::with_capacity(bytes.len() / ChunkRow::BYTES);
-        while !reader.is_empty() {
-            let corrupt = || file.invalid("its chunks do not match the documents");
-            let row = ChunkRow::read(&mut reader).ok_or_else(corrupt)?;
-            let end = u64::from(row.start) + u64::from(row.length);
-            let is_after = rows.last().is_none_or(|last| last.document <= row.document);
-            if row.document >= self.len() || end > self.content_bytes(row.document) || !is_after {
-                return Err(corrupt());
-            }
-            rows.push(row);
+    /// Returns the chunks of a document.
+    pub(crate) fn chunks_of(&self, document: u32) -> Range<u32> {
+        self.firsts[document as usize]..self.firsts[document as usize + 1]
+    }
+
+    /// Returns the document of each chunk, to look up `count` of them. For a few, that is not computed.
+    pub(crate) fn chunk_documents(&self, count: usize) -> Option<&[u32]> {
+        match count < self.chunk_count() as usize / FEW_SHARE {
+            true => self.chunk_documents.get().map(Vec::as_slice),
+            false => Some(self.chunk_documents.get_or_init(|| documents_of(&self.firsts))),
         }
-        Ok(rows)
+    }
+
+    /// Returns the number of analyzed words of each chunk, little-endian.
+    pub(crate) fn chunk_words(&self) -> Result<&[[u8; WORDS_BYTES]], DocsError> {
+        let words = match self.chunk_words.get() {
+            Some(words) => words,
+            None => {
+                let words = self.read_whole(CHUNK_WORDS)?;
+                self.chunk_words.get_or_init(|| words)
+            }
+        };
+        Ok(words.as_chunks().0)
+    }
+
+    /// Reads the rows of a document's chunks. They have no checksum of their own: they must match its chunks and texts.
+    pub(crate) fn chunk_rows(&self, document: u32) -> Result<Vec<ChunkRow>, DocsError> {
+        let file = self.file(CHUNK_TABLE)?;
+        let chunks = self.chunks_of(document);
+        let start = u64::from(chunks.start) * ChunkRow::BYTES as u64;
+        let bytes = file.read(start, chunks.len() as u64 * ChunkRow::BYTES as u64)?;
+        let mut reader = ByteReader(&bytes);
+        let rows = chunks.map(|_| ChunkRow::read(&mut reader)).collect::<Option<_>>();
+        rows.ok_or_else(|| file.invalid("it is truncated"))
     }
 
     /// Returns all vectors, concatenated.
@@ -207,14 +286,19 @@ impl Segment {
         Ok(self.read_whole(VECTOR_KEYS)?.as_chunks().0.to_vec())
     }
 
-    /// Reads the text of a chunk, given by its row with the document's number in this segment, and checks its checksum.
+    /// Reads the text of a chunk of a document, and checks its checksum.
     pub(crate) fn chunk_text(&self, document: u32, row: &ChunkRow) -> Result<String, DocsError> {
         let contents = self.file(CONTENTS)?;
+        let changed = || {
+            contents.invalid(&format!(
+                "a chunk of document {document} does not match its checksum in {CHUNK_TABLE}"
+            ))
+        };
+        if u64::from(row.start) + u64::from(row.length) > self.content_bytes(document) {
+            return Err(changed());
+        }
         let start = self.starts[document as usize] + u64::from(row.start);
         let bytes = contents.read(start, row.length.into())?;
-        let changed = || {
-            contents.invalid(&format!("a chunk of document {document} does not match its checksum"))
-        };
         if xxh3_64(&bytes) != row.check {
             return Err(changed());
         }
@@ -333,8 +417,8 @@ impl Segment {
         postings: &'static str,
         docs: u32,
     ) -> Result<PostingList, DocsError> {
-        let list =
-            PostingList::read(bytes).filter(|list| list.last().is_none_or(|last| last < docs));
+        let list = PostingList::read(bytes, postings == CHUNK_POSTINGS)
+            .filter(|list| list.last().is_none_or(|last| last < docs));
         list.ok_or_else(|| self.corrupt_postings(word, postings))
     }
 

@@ -14,13 +14,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::build::Progress;
 use crate::catalog::{self, date_bytes};
 use crate::chunk::{self, Chunk, ChunkRow, ChunkSizes};
+use crate::impacts::ChunkLengths;
 use crate::inverted_index::IndexBuilder;
 use crate::manifest::{
-    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, PATHS, POSTINGS, RECORDS,
-    SEGMENT_FILES, SegmentInfo, TABLE, TERMS, VECTOR_KEYS, VECTORS,
+    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNK_WORDS, CHUNKS, CONTENTS, PATHS, POSTINGS,
+    RECORDS, SEGMENT_FILES, SegmentInfo, TABLE, TERMS, VECTOR_KEYS, VECTORS,
 };
 use crate::metadata::front_matter;
-use crate::segment::{RECORD_BYTES, Segment, record_check};
+use crate::segment::{RECORD_BYTES, Segment, TableRow, record_check};
 use crate::source::{SkippedFile, SourceFile};
 use crate::store::{ChecksummedFile, sync_folder};
 use crate::vectors::ChunkVectors;
@@ -118,6 +119,7 @@ pub(crate) struct SegmentWriter<'v> {
     files: BTreeMap<&'static str, ChecksummedFile>,
     document_terms: IndexBuilder,
     chunk_terms: IndexBuilder,
+    lengths: ChunkLengths,
     vectors: ChunkVectors<'v>,
     sizes: ChunkSizes,
     entries: Vec<catalog::Entry>,
@@ -141,6 +143,7 @@ impl<'v> SegmentWriter<'v> {
             files,
             document_terms: IndexBuilder::default(),
             chunk_terms: IndexBuilder::default(),
+            lengths: ChunkLengths::default(),
             sizes,
             vectors,
             entries: Vec::new(),
@@ -264,17 +267,18 @@ impl<'v> SegmentWriter<'v> {
         record.extend_from_slice(hash);
         let names = [path.as_bytes(), title.as_bytes()].concat();
         record.extend_from_slice(&record_check(&record, &names).to_le_bytes());
-        let table = [content.len() as u32, words.total, chunk_count].map(u32::to_le_bytes).concat();
         self.put(RECORDS, &record)?;
         self.put(PATHS, &names)?;
-        self.put(TABLE, &table)?;
+        let row = TableRow::new(path, content, words, terms);
+        self.put(TABLE, &row.bytes())?;
         self.put(CONTENTS, content.as_bytes())?;
         self.put(CHUNKS, &chunks)?;
         self.put(CHUNKS, &xxh3_64(&chunks).to_le_bytes())?;
-        let number = self.entries.len() as u32;
         for (chunk, terms) in prepared.chunks.iter().zip(terms) {
-            self.put(CHUNK_TABLE, &ChunkRow::new(number, chunk, path, content, terms).bytes())?;
+            self.put(CHUNK_TABLE, &ChunkRow::new(chunk, content).bytes())?;
+            self.put(CHUNK_WORDS, &terms.total.to_le_bytes())?;
         }
+        self.lengths.add_document(terms.iter().map(|terms| terms.total));
         self.entries.push(catalog::Entry::new(path, *hash, metadata.clone(), &source.given));
         self.chunks += u64::from(chunk_count);
         Ok(())
@@ -296,16 +300,18 @@ impl<'v> SegmentWriter<'v> {
     /// Writes the inverted indexes, and syncs everything to disk.
     fn finish(mut self) -> Result<WrittenSegment, DocsError> {
         let failed = |error| DocsError::io("write", &self.folder, error);
-        let mut write_index = |builder: IndexBuilder, terms, postings| {
+        let mut write_index = |builder: IndexBuilder, lengths, terms, postings| {
             let missing = || failed(io::ErrorKind::NotFound.into());
             let mut terms_file = self.files.remove(terms).ok_or_else(missing)?;
             let mut postings_file = self.files.remove(postings).ok_or_else(missing)?;
-            let count = builder.write(&mut terms_file, &mut postings_file).map_err(failed)?;
+            let count = builder.write(lengths, &mut terms_file, &mut postings_file);
+            let count = count.map_err(failed)?;
             self.files.extend([(terms, terms_file), (postings, postings_file)]);
             Ok::<u64, DocsError>(count)
         };
-        let terms = write_index(self.document_terms, TERMS, POSTINGS)?;
-        let chunk_terms = write_index(self.chunk_terms, CHUNK_TERMS, CHUNK_POSTINGS)?;
+        let terms = write_index(self.document_terms, None, TERMS, POSTINGS)?;
+        let chunk_terms =
+            write_index(self.chunk_terms, Some(&self.lengths), CHUNK_TERMS, CHUNK_POSTINGS)?;
         let mut files = BTreeMap::new();
         for (name, file) in self.files {
             files.insert(name.to_owned(), file.finish()?);

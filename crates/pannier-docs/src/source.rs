@@ -353,7 +353,7 @@ impl Globs {
 
     fn matches(&self, path: &Path) -> bool {
         self.included.as_ref().is_none_or(|included| included.is_match(path))
-            && !self.excluded.is_match(path)
+            && (self.excluded.is_empty() || !self.excluded.is_match(path))
     }
 }
 

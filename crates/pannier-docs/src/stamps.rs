@@ -5,7 +5,7 @@
 //! within the resolution of the file system's clock without a trace; such a stamp is not kept. A damaged file of stamps
 //! counts as empty. Stamps of the index's own files save computing their checksums at every update.
 
-use std::collections::HashMap;
+use std::cmp::Ordering;
 use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -47,9 +47,21 @@ pub(crate) enum Content {
     Checked,
 }
 
-/// The stamps of an index: of the files of its source by path, and of its own files by `/` and path.
+/// The stamps of an index, by path: of the files of its source, and of its own files, whose paths start with `/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stamps(pub(crate) HashMap<String, (Stamp, Content)>);
+pub(crate) struct Stamps {
+    /// All paths, concatenated in order.
+    paths: String,
+    entries: Vec<Entry>,
+}
+
+/// A stamp with the end of its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    path_end: usize,
+    stamp: Stamp,
+    content: Content,
+}
 
 impl Stamp {
     /// Returns the stamp of a file that was last changed before `now`.
@@ -95,46 +107,63 @@ impl Stamps {
         bytes.and_then(|bytes| Self::decode(&bytes)).unwrap_or_default()
     }
 
-    /// Writes the stamps of an index. They are a hint, so errors are ignored.
-    pub(crate) fn write(&self, index: &Path) {
-        let bytes = self.encode();
-        let next = index.join("stamps.next");
-        let _ = replace_file_through(&next, &index.join(STAMPS), |file| file.write_all(&bytes));
+    /// Writes the stamps of an index in the order of paths, unless they are known. They are a hint, so errors are ignored.
+    pub(crate) fn replace(&self, index: &Path, stamps: &[(&str, Stamp, Content)]) {
+        if !self.iter().eq(stamps.iter().copied()) {
+            let (bytes, next) = (encode(stamps), index.join("stamps.next"));
+            let _ = replace_file_through(&next, &index.join(STAMPS), |file| file.write_all(&bytes));
+        }
+    }
+
+    /// Returns what is known about the content of a file. `next` is where to look first, and moves on: files that are looked up
+    /// in the order of their paths are found at once.
+    pub(crate) fn get_next(
+        &self,
+        next: &mut usize,
+        path: &str,
+        stamp: Option<Stamp>,
+    ) -> Option<Content> {
+        if *next >= self.entries.len() || self.path(*next) != path {
+            *next = self.position(path)?;
+        }
+        let entry = self.entries[*next];
+        *next += 1;
+        (Some(entry.stamp) == stamp).then_some(entry.content)
     }
 
     /// Returns what is known about the content of a file.
     pub(crate) fn get(&self, path: &str, stamp: Option<Stamp>) -> Option<Content> {
-        let (own, content) = self.0.get(path)?;
-        (Some(*own) == stamp).then_some(*content)
+        let mut next = usize::MAX;
+        self.get_next(&mut next, path, stamp)
     }
 
     /// Returns the stamps of files of the index.
     pub(crate) fn checked(&self) -> Vec<(String, Stamp)> {
-        let checked = self.0.iter().filter(|(_, (_, content))| *content == Content::Checked);
-        checked.map(|(path, (stamp, _))| (path.clone(), *stamp)).collect()
+        let checked = self.iter().filter(|(.., content)| *content == Content::Checked);
+        checked.map(|(path, stamp, _)| (path.to_owned(), stamp)).collect()
     }
 
-    fn encode(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        let mut stamps: Vec<_> = self.0.iter().collect();
-        stamps.sort_unstable_by_key(|(path, _)| *path);
-        for (path, (stamp, content)) in stamps {
-            write_str(&mut bytes, path);
-            for number in [stamp.size, stamp.modified, stamp.changed, stamp.inode] {
-                bytes.extend_from_slice(&number.to_le_bytes());
-            }
-            match content {
-                Content::Text(hash) => {
-                    bytes.push(0);
-                    bytes.extend_from_slice(hash);
-                }
-                Content::Skipped(reason) => bytes.push(skip_code(*reason)),
-                Content::Checked => bytes.push(CHECKED),
+    fn iter(&self) -> impl Iterator<Item = (&str, Stamp, Content)> {
+        let entries = self.entries.iter().enumerate();
+        entries.map(|(index, entry)| (self.path(index), entry.stamp, entry.content))
+    }
+
+    fn path(&self, index: usize) -> &str {
+        let start = index.checked_sub(1).map_or(0, |before| self.entries[before].path_end);
+        &self.paths[start..self.entries[index].path_end]
+    }
+
+    fn position(&self, path: &str) -> Option<usize> {
+        let (mut low, mut high) = (0, self.entries.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.path(middle).cmp(path) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Some(middle),
+                Ordering::Greater => high = middle,
             }
         }
-        let check = xxh3_64(&bytes);
-        bytes.extend_from_slice(&check.to_le_bytes());
-        bytes
+        None
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
@@ -143,9 +172,12 @@ impl Stamps {
             return None;
         }
         let mut reader = ByteReader(bytes.strip_prefix(MAGIC)?);
-        let mut stamps = HashMap::new();
+        let mut stamps = Self::default();
+        let mut last = "";
         while !reader.is_empty() {
-            let path = reader.read_str()?.to_owned();
+            let path =
+                reader.read_str().filter(|path| stamps.entries.is_empty() || last < *path)?;
+            last = path;
             let (size, modified) = (reader.u64()?, reader.u64()?);
             let (changed, inode) = (reader.u64()?, reader.u64()?);
             let content = match reader.take(1)?[0] {
@@ -153,10 +185,34 @@ impl Stamps {
                 CHECKED => Content::Checked,
                 code => Content::Skipped(skip_reason(code)?),
             };
-            stamps.insert(path, (Stamp { size, modified, changed, inode }, content));
+            stamps.paths.push_str(path);
+            let stamp = Stamp { size, modified, changed, inode };
+            stamps.entries.push(Entry { path_end: stamps.paths.len(), stamp, content });
         }
-        Some(Self(stamps))
+        Some(stamps)
     }
+}
+
+/// Encodes stamps in the order of paths.
+fn encode(stamps: &[(&str, Stamp, Content)]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    for (path, stamp, content) in stamps {
+        write_str(&mut bytes, path);
+        for number in [stamp.size, stamp.modified, stamp.changed, stamp.inode] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        match content {
+            Content::Text(hash) => {
+                bytes.push(0);
+                bytes.extend_from_slice(hash);
+            }
+            Content::Skipped(reason) => bytes.push(skip_code(*reason)),
+            Content::Checked => bytes.push(CHECKED),
+        }
+    }
+    let check = xxh3_64(&bytes);
+    bytes.extend_from_slice(&check.to_le_bytes());
+    bytes
 }
 
 /// Returns the code of a reason that follows from the content; 255 for others.
@@ -184,21 +240,32 @@ mod tests {
 
     #[test]
     fn stamps_roundtrip_and_damage_counts_as_none() {
-        let mut stamps = Stamps::default();
-        stamps.0.insert("a".to_owned(), (stamp(5), Content::Text([9; 32])));
-        stamps.0.insert("b".to_owned(), (stamp(6), Content::Skipped(SkipReason::Binary)));
-        stamps.0.insert("/c".to_owned(), (stamp(7), Content::Checked));
-        let bytes = stamps.encode();
-        assert_eq!(Stamps::decode(&bytes), Some(stamps.clone()));
+        let sorted = [
+            ("/c", stamp(7), Content::Checked),
+            ("a", stamp(5), Content::Text([9; 32])),
+            ("b", stamp(6), Content::Skipped(SkipReason::Binary)),
+        ];
+        let bytes = encode(&sorted);
+        let stamps = Stamps::decode(&bytes).unwrap();
+        assert!(stamps.iter().eq(sorted));
         for position in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[position] ^= 0x10;
             assert_eq!(Stamps::decode(&damaged), None);
             assert_eq!(Stamps::decode(&bytes[..position]), None);
         }
+        assert_eq!(Stamps::decode(&encode(&[sorted[1], sorted[0]])), None);
         assert_eq!(stamps.get("a", Some(stamp(5))), Some(Content::Text([9; 32])));
         assert_eq!(stamps.get("a", Some(stamp(6))), None);
         assert_eq!(stamps.get("a", None), None);
+        assert_eq!(stamps.checked(), [("/c".to_owned(), stamp(7))]);
+        // In order, out of order, and missing.
+        let mut next = 0;
+        for path in ["/c", "b", "a", "x", "", "b"] {
+            let expected = sorted.iter().find(|(own, ..)| *own == path);
+            let content = stamps.get_next(&mut next, path, expected.map(|(_, stamp, _)| *stamp));
+            assert_eq!(content, expected.map(|(.., content)| *content));
+        }
     }
 
     #[test]

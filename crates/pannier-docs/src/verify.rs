@@ -10,12 +10,14 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use crate::chunk::{self, ChunkRow, chunker_version};
+use crate::impacts::ChunkLengths;
 use crate::inverted_index::IndexBuilder;
 use crate::manifest::{
-    CATALOG, CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CurrentVersion, DOCUMENTS, MANIFEST,
-    Manifest, POSTINGS, RECORDS, SEGMENT_FILES, SEGMENTS, TABLE, TERMS, VERSION_FILES, VERSIONS,
+    CATALOG, CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNK_WORDS, CHUNKS, CurrentVersion,
+    DOCUMENTS, MANIFEST, Manifest, POSTINGS, RECORDS, SEGMENT_FILES, SEGMENTS, TABLE, TERMS,
+    VERSION_FILES, VERSIONS,
 };
-use crate::segment::Segment;
+use crate::segment::{Segment, TableRow};
 use crate::segment_writer::{BATCH_BYTES, BATCH_DOCUMENTS};
 use crate::sized_file::SizedFile;
 use crate::stamps::{Content, Stamp, Stamps};
@@ -195,7 +197,8 @@ fn check_segment(
 ) -> Result<(), DocsError> {
     let folder = &segment.folder;
     let (mut document_terms, mut chunk_terms) = (IndexBuilder::default(), IndexBuilder::default());
-    let mut chunk_table = ChecksumWriter::default();
+    let (mut chunk_table, mut chunk_words) = (ChecksumWriter::default(), ChecksumWriter::default());
+    let mut lengths = ChunkLengths::default();
     let sizes = index.manifest().chunk_sizes;
     let mut last: Option<String> = None;
     let mut chunk_count = 0;
@@ -232,21 +235,24 @@ fn check_segment(
             if !is_intact || rebuilt != chunks && is_same_chunker {
                 report(CHUNKS, format!("the chunks of {path} do not match its content"));
             }
+            let mut own_terms = Vec::with_capacity(chunks.len());
             for chunk in chunks.iter().filter(|_| is_intact) {
                 let chunk_terms = chunk.terms(path, &content);
-                let row = ChunkRow::new(number, chunk, path, &content, &chunk_terms);
-                chunk_table
-                    .write_all(&row.bytes())
+                let words = chunk_words.write_all(&chunk_terms.total.to_le_bytes());
+                words
+                    .and_then(|()| chunk_table.write_all(&ChunkRow::new(chunk, &content).bytes()))
                     .map_err(|error| DocsError::io("read", folder, error))?;
-                terms.push(chunk_terms);
+                own_terms.push(chunk_terms);
             }
             chunk_count += chunks.len() as u64;
             let counts = TermCounts::of_document(&content);
-            let stored = (segment.word_count(number), segment.document_chunks(number));
-            if (counts.total, chunks.len() as u32) != stored {
+            let row = TableRow::new(path, &content, &counts, &own_terms);
+            if is_intact && row != segment.table_row(number) {
                 report(TABLE, format!("its counts of {path} do not match its content"));
             }
             words.push(counts);
+            lengths.add_document(own_terms.iter().map(|terms| terms.total));
+            terms.extend(own_terms);
             last = Some(id);
         }
         document_terms.add(first, &words.iter().collect::<Vec<_>>());
@@ -264,11 +270,15 @@ fn check_segment(
         }
     };
     check(CHUNK_TABLE, &chunk_table);
-    let builders = [(document_terms, TERMS, POSTINGS), (chunk_terms, CHUNK_TERMS, CHUNK_POSTINGS)];
-    for (builder, terms_name, postings_name) in builders {
+    check(CHUNK_WORDS, &chunk_words);
+    let builders = [
+        (document_terms, None, TERMS, POSTINGS),
+        (chunk_terms, Some(&lengths), CHUNK_TERMS, CHUNK_POSTINGS),
+    ];
+    for (builder, lengths, terms_name, postings_name) in builders {
         let (mut terms, mut postings) = (ChecksumWriter::default(), ChecksumWriter::default());
         builder
-            .write(&mut terms, &mut postings)
+            .write(lengths, &mut terms, &mut postings)
             .map_err(|error| DocsError::io("read", folder, error))?;
         check(terms_name, &terms);
         check(postings_name, &postings);
@@ -305,6 +315,7 @@ fn check_version(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<()
     if !is_ascending || !by_path.iter().zip(0..).all(is_ranked) {
         report(DOCUMENTS, "it does not list the documents in order");
     }
+    let entries: Vec<&catalog::Entry> = entries.iter().collect();
     let version = catalog::version(&manifest.chunking, manifest.model.as_ref(), &entries);
     if version != manifest.version || chunks != manifest.chunks {
         report(MANIFEST, "its version or counts do not match the documents");

@@ -410,9 +410,9 @@ fn an_index_of_another_format_is_an_error_and_is_rebuilt() {
     folder.build();
     let manifest = folder.files().into_iter().find(|file| file.ends_with("manifest.json")).unwrap();
     let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.replace("\"pannier_cache\": 4", "\"pannier_cache\": 3")).unwrap();
+    fs::write(&manifest, text.replace("\"pannier_cache\": 5", "\"pannier_cache\": 4")).unwrap();
     let error = DocumentIndex::open(folder.cache()).unwrap_err().to_string();
-    assert!(error.contains("its format is 3, but this version of Pannier reads 4"), "{error}");
+    assert!(error.contains("its format is 4, but this version of Pannier reads 5"), "{error}");
     assert_eq!(folder.build().added.count, 1);
     assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
 }

@@ -15,7 +15,6 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::file_kind::FileKind;
 use crate::varint::{ByteReader, write_str, write_varint};
 use crate::word_counts::TermCounts;
 
@@ -160,52 +159,36 @@ pub(crate) fn chunk_id(document: &[u8; 32], sequence: u32, text: &str) -> String
 /// A row of the chunk table: the location of a chunk, its word count, and the kind of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkRow {
-    pub(crate) document: u32,
     pub(crate) start: u32,
     pub(crate) length: u32,
-    pub(crate) words: u32,
-    pub(crate) kind: FileKind,
     /// XXH3 of its text.
     pub(crate) check: u64,
 }
 
 impl ChunkRow {
-    pub(crate) const BYTES: usize = 25;
+    pub(crate) const BYTES: usize = 16;
 
-    pub(crate) fn new(
-        document: u32,
-        chunk: &Chunk,
-        path: &str,
-        content: &str,
-        terms: &TermCounts,
-    ) -> Self {
+    pub(crate) fn new(chunk: &Chunk, content: &str) -> Self {
         let text = &content[chunk.range.clone()];
-        Self {
-            document,
-            start: chunk.range.start as u32,
-            length: text.len() as u32,
-            words: terms.total,
-            kind: FileKind::of_path(path),
-            check: xxh3_64(text.as_bytes()),
-        }
+        let (start, length) = (chunk.range.start as u32, text.len() as u32);
+        Self { start, length, check: xxh3_64(text.as_bytes()) }
+    }
+
+    /// Returns its byte range in the document.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.length as usize
     }
 
     pub(crate) fn bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        let numbers = [self.document, self.start, self.length, self.words];
-        for (field, number) in bytes.chunks_exact_mut(4).zip(numbers) {
-            field.copy_from_slice(&number.to_le_bytes());
-        }
-        bytes[16..24].copy_from_slice(&self.check.to_le_bytes());
-        bytes[24] = self.kind as u8;
+        bytes[..4].copy_from_slice(&self.start.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.check.to_le_bytes());
         bytes
     }
 
     pub(crate) fn read(bytes: &mut ByteReader<'_>) -> Option<Self> {
-        let (document, start, length) = (bytes.u32()?, bytes.u32()?, bytes.u32()?);
-        let (words, check) = (bytes.u32()?, bytes.u64()?);
-        let kind = FileKind::from_byte(bytes.take(1)?[0])?;
-        Some(Self { document, start, length, words, kind, check })
+        Some(Self { start: bytes.u32()?, length: bytes.u32()?, check: bytes.u64()? })
     }
 }
 
