@@ -10,7 +10,6 @@ use pannier_chat::ChatError;
 use pannier_conformance::SuiteError;
 use pannier_core::Error;
 use pannier_docs::DocsError;
-use pannier_embed::EmbedError;
 use pannier_mcp::ServeError;
 use pannier_memory::MemoryError;
 use pannier_snippets::SnippetsError;
@@ -50,6 +49,11 @@ pub(crate) enum CliError {
     /// A server cannot be started.
     #[error("{}", explain_serve_error(.0))]
     Serve(#[from] ServeError),
+
+    /// An HTTP server cannot be started.
+    #[cfg(feature = "server")]
+    #[error("{}", explain_http_error(.0))]
+    Http(#[from] pannier_server::HttpError),
 
     /// A hook failed, which must not stop its host.
     #[error("{0}")]
@@ -108,15 +112,7 @@ macro_rules! from_library_errors {
     };
 }
 
-from_library_errors!(
-    ChatError,
-    DocsError,
-    EmbedError,
-    Error,
-    MemoryError,
-    SnippetsError,
-    TokenError
-);
+from_library_errors!(ChatError, DocsError, Error, MemoryError, SnippetsError, TokenError);
 
 /// Joins message and advice; after a list, the advice has its own line.
 fn explain(failure: &Failure) -> String {
@@ -154,7 +150,14 @@ fn prefix(path: &Option<PathBuf>) -> String {
 fn explain_serve_error(error: &ServeError) -> String {
     match error {
         ServeError::Folder(failure) => explain(failure),
-        ServeError::Open { address } => {
+        error => error.to_string(),
+    }
+}
+
+#[cfg(feature = "server")]
+fn explain_http_error(error: &pannier_server::HttpError) -> String {
+    match error {
+        pannier_server::HttpError::Open { address } => {
             let port = address.port();
             format!("{error}; add one with --token-file FILE, or listen at 127.0.0.1:{port}")
         }
@@ -221,6 +224,10 @@ impl CliError {
             | Self::Specified { failure, .. }
             | Self::Serve(ServeError::Folder(failure)) => failure.category(),
             Self::Serve(ServeError::Io { .. }) | Self::Io { .. } | Self::Suite(_) => Category::Io,
+            #[cfg(feature = "server")]
+            Self::Http(pannier_server::HttpError::Io { .. }) => Category::Io,
+            #[cfg(feature = "server")]
+            Self::Http(_) => Category::InvalidInput,
             Self::Serve(_) | Self::Usage(_) | Self::Input { .. } => Category::InvalidInput,
             Self::CacheDamaged(_) => Category::CacheInvalid,
             // Some hosts read an exit code of 2 as an order to block their user.

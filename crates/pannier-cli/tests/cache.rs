@@ -149,7 +149,9 @@ fn each_failure_has_its_exit_code() {
     let version = fs::read_to_string(cache.join("CURRENT")).unwrap();
     assert!(cache.join("versions").join(version.split(' ').next().unwrap()).is_dir());
     let segment = fs::read_dir(cache.join("segments")).unwrap().next().unwrap().unwrap().path();
-    fs::write(segment.join("table"), "123456789012").unwrap();
+    let mut table = fs::read(segment.join("table")).unwrap();
+    *table.last_mut().unwrap() ^= 1;
+    fs::write(segment.join("table"), table).unwrap();
     assert_eq!(code(&resolve), Some(5));
     assert_eq!(code(&["inspect", "--cache", text(&cache)]), Some(5));
     let verified = output(&["verify", "--cache", text(&cache)]);

@@ -19,17 +19,21 @@ const LOCK: &str = "lock";
 /// The number of directory entries that a search for stale files looks at. Only a shared folder has more.
 const MAX_SCANNED_ENTRIES: usize = 100_000;
 
+/// The number of sessions that a store keeps: clients of a server choose their ids.
+const MAX_SESSIONS: usize = 10_000;
+
 /// A folder of session files that share an extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionStore {
     folder: PathBuf,
     extension: &'static str,
+    max_files: usize,
 }
 
 impl SessionStore {
     /// Keeps files with this extension (written with its dot) in `folder`, which is created on the first write.
     pub fn in_folder(folder: impl Into<PathBuf>, extension: &'static str) -> Self {
-        Self { folder: folder.into(), extension }
+        Self { folder: folder.into(), extension, max_files: MAX_SESSIONS }
     }
 
     /// Returns the file of a session and the folders it is about. A hash separates those, and sessions whose ids differ
@@ -58,8 +62,9 @@ impl SessionStore {
         Ok(SessionFile { path: self.folder.join(name), store: self.clone() })
     }
 
-    /// Returns the files with this extension, complete or temporary, that were written more than `max_age` before `latest`.
-    fn stale_files(&self, latest: SystemTime, max_age: Duration) -> Vec<PathBuf> {
+    /// Returns the files with this extension, complete or temporary, that were written more than `max_age` before `latest`,
+    /// and their times. If there are too many others, returns the oldest of them, too, and a tenth more.
+    fn stale_files(&self, latest: SystemTime, max_age: Duration) -> Vec<(SystemTime, PathBuf)> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
         let infix = format!("{}.", self.extension);
         let is_ours = |entry: &DirEntry| {
@@ -68,7 +73,19 @@ impl SessionStore {
             name.ends_with(self.extension) || name.ends_with(".tmp") && name.contains(&infix)
         };
         let entries = entries.flatten().take(MAX_SCANNED_ENTRIES).filter(is_ours);
-        entries.map(|entry| entry.path()).filter(|path| is_stale(path, latest, max_age)).collect()
+        let files = entries.filter_map(|entry| Some((written(&entry.path())?, entry.path())));
+        let mut files: Vec<(SystemTime, PathBuf)> = files.collect();
+        files.sort_unstable();
+        let is_stale = |(written, _): &(SystemTime, PathBuf)| {
+            latest.duration_since(*written).is_ok_and(|age| age > max_age)
+        };
+        let stale = files.partition_point(is_stale);
+        let excess = match files.len() - stale > self.max_files {
+            true => files.len() - self.max_files / 10 * 9,
+            false => 0,
+        };
+        files.truncate(stale.max(excess));
+        files
     }
 
     fn lock(&self) -> Result<FileLock, SessionError> {
@@ -82,11 +99,10 @@ impl SessionStore {
     }
 }
 
-/// Returns whether a regular file, not a link, was written more than `max_age` before `latest`.
-fn is_stale(path: &Path, latest: SystemTime, max_age: Duration) -> bool {
+/// Returns when a regular file, not a link, was written.
+fn written(path: &Path) -> Option<SystemTime> {
     let metadata = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
-    let written = metadata.and_then(|metadata| metadata.modified().ok());
-    written.is_some_and(|written| latest.duration_since(written).is_ok_and(|age| age > max_age))
+    metadata.and_then(|metadata| metadata.modified().ok())
 }
 
 /// The file of one session.
@@ -137,19 +153,20 @@ impl SessionFile {
         }
     }
 
-    /// Removes files of the same store that were written more than `max_age` before this one. A file that cannot be
-    /// removed does no harm and stays.
+    /// Removes files of the same store that were written more than `max_age` before this one, and the oldest if there are
+    /// more than 10,000. A file that cannot be removed does no harm and stays.
     pub fn remove_stale(&self, max_age: Duration) {
-        let written = fs::symlink_metadata(&self.path).and_then(|metadata| metadata.modified());
-        let Ok(latest) = written else { return };
+        let Some(latest) = written(&self.path) else { return };
         let stale = self.store.stale_files(latest, max_age);
         if stale.is_empty() {
             return;
         }
         let Ok(_lock) = self.store.lock() else { return };
         // Another process may have written one in the meantime.
-        for path in stale.iter().filter(|path| is_stale(path, latest, max_age)) {
-            let _ = fs::remove_file(path);
+        for (time, path) in stale {
+            if path != self.path && written(&path) == Some(time) {
+                let _ = fs::remove_file(path);
+            }
         }
     }
 }
@@ -286,6 +303,26 @@ pub(crate) mod tests {
         write("old.seen", 2 * day);
         scratch.file("b").remove_stale(day);
         assert!(names().contains(&"old.seen".to_owned()));
+    }
+
+    #[test]
+    fn oldest_files_are_removed_if_there_are_too_many() {
+        let scratch = Scratch::new("many");
+        let mut file = scratch.file("a");
+        file.store.max_files = 20;
+        file.write(b"now").unwrap();
+        let path = |number: u64| scratch.0.join(format!("state/{number}.seen"));
+        let kept = || (1..=30).filter(|number| path(*number).exists()).collect::<Vec<u64>>();
+        for seconds in 1..=19 {
+            write_before(&path(seconds), &file, Duration::from_secs(seconds));
+        }
+        let day = Duration::from_secs(24 * 60 * 60);
+        file.remove_stale(day);
+        assert_eq!(kept().len(), 19, "20 are allowed");
+        write_before(&path(20), &file, Duration::from_secs(20));
+        file.remove_stale(day);
+        assert_eq!(kept(), (1..=17).collect::<Vec<u64>>());
+        assert!(file.read(10).is_some());
     }
 
     #[test]

@@ -200,14 +200,19 @@ fn separate(text: &mut String) {
     }
 }
 
-fn write_line(text: &mut String, content: &str) {
+pub(crate) fn write_line(text: &mut String, content: &str) {
     text.push_str(content.strip_suffix('\n').unwrap_or(content));
     text.push('\n');
 }
 
-/// Writes a heading. Characters that could end it or begin another one are percent-encoded.
 fn write_heading(text: &mut String, document: &str) {
     text.push_str("[DOC: ");
+    write_name(text, document);
+    text.push_str("]\n");
+}
+
+/// Writes the name of a document in brackets. Characters that could end it or begin another one are percent-encoded.
+pub(crate) fn write_name(text: &mut String, document: &str) {
     for letter in document.chars() {
         if letter == ']' || letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') {
             let mut bytes = [0; 4];
@@ -218,11 +223,10 @@ fn write_heading(text: &mut String, document: &str) {
             text.push(letter);
         }
     }
-    text.push_str("]\n");
 }
 
 /// The bytes of a document with which the text ends, without a gap.
-struct OutputTail {
+pub(crate) struct OutputTail {
     sequence: u64,
     start: u64,
     end: u64,
@@ -263,14 +267,19 @@ fn lacks_final_newline(passage: &Passage<'_>, content: &str) -> Option<bool> {
 }
 
 impl OutputTail {
-    fn new(passage: &Passage<'_>, content: &str) -> Option<Self> {
+    pub(crate) fn new(passage: &Passage<'_>, content: &str) -> Option<Self> {
         let line_end = LineEnd::after(content, lacks_final_newline(passage, content)?);
         let (start, end) = (passage.range.start, passage.range.end);
         Some(Self { sequence: passage.sequence, start, end, line_end })
     }
 
     /// Appends a later passage of the document if there is no gap. Otherwise writes nothing.
-    fn join(self, text: &mut String, passage: &Passage<'_>, content: &str) -> Option<Self> {
+    pub(crate) fn join(
+        self,
+        text: &mut String,
+        passage: &Passage<'_>,
+        content: &str,
+    ) -> Option<Self> {
         let lacks_final_newline = lacks_final_newline(passage, content)?;
         let is_next = passage.sequence > self.sequence
             && (self.start..=self.end).contains(&passage.range.start);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pannier::{Failure, NamedFolder, Shelf};
+use pannier::{Defaults, Failure, NamedFolder, Shelf};
 use pannier_docs::Embedder;
 use pannier_memory::UserFolder;
 
@@ -27,6 +27,10 @@ pub struct ServerConfig {
     pub embedder: Option<Box<dyn Embedder>>,
     /// The budget of a packet, in tokens, if neither the call nor the project has one.
     pub packet_budget: Option<usize>,
+    /// The settings that calls leave open, such as the tokenizer.
+    pub defaults: Defaults,
+    /// Whether the names `context.*` of the specification are listed, too.
+    pub spec_names: bool,
     /// The limits of a call.
     pub limits: Limits,
 }
@@ -35,6 +39,7 @@ impl ServerConfig {
     /// Opens all folders.
     pub(crate) fn open(self) -> Result<(Shelf, Limits), Failure> {
         let shelf = Shelf::default()
+            .with_defaults(self.defaults)
             .with_documents(&self.caches)?
             .with_snippets(&self.docs, self.home)?
             .with_memories(&self.contexts)?

@@ -11,9 +11,10 @@ use std::time::Duration;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{AcquireError, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::admission::{Admission, CallPermit, Caller};
 use crate::config::Limits;
 use crate::tool_error::ToolError;
 
@@ -61,13 +62,36 @@ impl Drop for CancelOnDrop {
 /// Runs calls, a bounded number at once.
 #[derive(Clone, Debug)]
 pub(crate) struct CallExecutor {
-    permits: Arc<Semaphore>,
+    admission: Arc<Admission>,
     time: Duration,
 }
 
 impl CallExecutor {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { permits: Arc::new(Semaphore::new(limits.calls.max(1))), time: limits.time }
+        Self { admission: Arc::new(Admission::new(limits.calls)), time: limits.time }
+    }
+
+    pub(crate) fn admission(&self) -> &Arc<Admission> {
+        &self.admission
+    }
+
+    /// Waits for a permit, unless the transport has admitted the call already.
+    async fn admit(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Arc<CallPermit>, AcquireError> {
+        let head = context.extensions.get::<http::request::Parts>();
+        let caller = head.and_then(|head| head.extensions.get::<Caller>());
+        if let Some(permit) = caller.and_then(|caller| caller.permit.clone()) {
+            return Ok(permit);
+        }
+        let lane = self.admission.light();
+        let client = match caller {
+            Some(caller) => Some(lane.enter(&caller.client).await?),
+            // Standard input has one client.
+            None => None,
+        };
+        Ok(Arc::new(lane.admit(client).await?))
     }
 
     /// Runs a call and awaits it until the time limit or the client's cancellation.
@@ -78,7 +102,7 @@ impl CallExecutor {
     ) -> Result<T, ToolError> {
         let end = Instant::now() + self.time;
         let permit = tokio::select! {
-            permit = Arc::clone(&self.permits).acquire_owned() => permit,
+            permit = self.admit(context) => permit,
             () = tokio::time::sleep_until(end) => return Err(self.timed_out("wait for other calls")),
             () = context.ct.cancelled() => return Err(ToolError::cancelled()),
         };

@@ -52,9 +52,9 @@ fn instructions(tools: &[Tool]) -> String {
 
 /// The handler of all requests.
 pub(crate) struct Handler {
-    shelf: Arc<Shelf>,
+    pub(crate) shelf: Arc<Shelf>,
     pub(crate) limits: Limits,
-    executor: CallExecutor,
+    pub(crate) executor: CallExecutor,
     tools: Vec<Tool>,
     prompts: Vec<Prompt>,
 }
@@ -68,8 +68,9 @@ impl fmt::Debug for Handler {
 
 impl Handler {
     pub(crate) fn open(config: ServerConfig) -> Result<Self, ServeError> {
+        let lists_specified = config.spec_names;
         let (shelf, limits) = config.open()?;
-        let (tools, prompts) = (tool::tools(&shelf), prompt::prompts(&shelf));
+        let (tools, prompts) = (tool::tools(&shelf, lists_specified), prompt::prompts(&shelf));
         Ok(Self {
             shelf: Arc::new(shelf),
             limits,
@@ -78,6 +79,15 @@ impl Handler {
             prompts,
         })
     }
+
+    fn protocol_error(&self, error: ToolError) -> ErrorData {
+        let error = error.without_paths(&self.shelf);
+        let ErrorData { message, data, .. } = internal_error(&error);
+        match error.code {
+            "invalid_cursor" | "invalid_input" => ErrorData::invalid_params(message, data),
+            _ => ErrorData::internal_error(message, data),
+        }
+    }
 }
 
 /// Rejects a cursor for a list of one page.
@@ -85,14 +95,6 @@ fn reject_cursor(request: Option<PaginatedRequestParams>) -> Result<(), ErrorDat
     match request.and_then(|request| request.cursor) {
         None => Ok(()),
         Some(_) => Err(ErrorData::invalid_params("this list has one page; omit the cursor", None)),
-    }
-}
-
-fn protocol_error(error: &ToolError) -> ErrorData {
-    let ErrorData { message, data, .. } = internal_error(error);
-    match error.code {
-        "invalid_cursor" | "invalid_input" => ErrorData::invalid_params(message, data),
-        _ => ErrorData::internal_error(message, data),
     }
 }
 
@@ -159,12 +161,18 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_params(message, None));
         };
         let (shelf, max_bytes) = (Arc::clone(&self.shelf), self.limits.output);
-        let arguments = request.arguments;
+        let (name, arguments) = (request.name, request.arguments);
         let work = move |control: &_| {
             call.run(arguments, &shelf, control, max_bytes).map(|output| output.into_result())
         };
         let result = self.executor.run(&context, work).await;
-        Ok(result.unwrap_or_else(ToolError::into_result).into())
+        Ok(result
+            .map_err(|error| error.without_paths(&self.shelf))
+            .unwrap_or_else(|error| match tool::is_specified(&name) {
+                true => error.into_specified_result(),
+                false => error.into_result(),
+            })
+            .into())
     }
 
     async fn list_resources(
@@ -175,8 +183,8 @@ impl ServerHandler for Handler {
         let cursor = request.and_then(|request| request.cursor);
         let shelf = Arc::clone(&self.shelf);
         let work = move |control: &_| resource::list(&shelf, cursor.as_deref(), control);
-        let page =
-            self.executor.run(&context, work).await.map_err(|error| protocol_error(&error))?;
+        let page = self.executor.run(&context, work).await;
+        let page = page.map_err(|error| self.protocol_error(error))?;
         let mut result = ListResourcesResult::with_all_items(page.resources);
         result.next_cursor = page.next;
         (result.ttl_ms, result.cache_scope) = (Some(RESOURCES_TTL_MS), Some(CacheScope::Private));
@@ -203,12 +211,14 @@ impl ServerHandler for Handler {
         let (shelf, max_bytes, uri) = (Arc::clone(&self.shelf), self.limits.output, request.uri);
         let requested = uri.clone();
         let work = move |_: &_| Ok(resource::read(&shelf, &requested, max_bytes));
-        let read =
-            self.executor.run(&context, work).await.map_err(|error| protocol_error(&error))?;
-        let contents = read.map_err(|error| internal_error(&error))?.ok_or_else(|| {
-            let message = "there is no such resource; see resources/list for the URIs";
-            ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
-        })?;
+        let read = self.executor.run(&context, work).await;
+        let read = read.map_err(|error| self.protocol_error(error))?;
+        let contents = read
+            .map_err(|error| internal_error(&error.without_paths(&self.shelf)))?
+            .ok_or_else(|| {
+                let message = "there is no such resource; see resources/list for the URIs";
+                ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
+            })?;
         let result = ReadResourceResult::new(vec![contents])
             .with_ttl_ms(RESOURCES_TTL_MS)
             .with_cache_scope(CacheScope::Private);
@@ -245,8 +255,8 @@ impl ServerHandler for Handler {
         let (shelf, max_bytes, arguments) =
             (Arc::clone(&self.shelf), self.limits.output, request.arguments);
         let work = move |control: &_| Call::Memory.run(arguments, &shelf, control, max_bytes);
-        let output =
-            self.executor.run(&context, work).await.map_err(|error| protocol_error(&error))?;
+        let output = self.executor.run(&context, work).await;
+        let output = output.map_err(|error| self.protocol_error(error))?;
         Ok(prompt::message(output.into_text()).into())
     }
 

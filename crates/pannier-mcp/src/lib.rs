@@ -4,12 +4,13 @@
 //! adds the protocol, its transports, and limits on time and size. The server reads only files below the folders that it was started
 //! with, for every request.
 //!
-//! The SDK `rmcp` implements the protocol, and only this crate depends on it. Two transports are our own. `stdio.rs` bounds
-//! lines and answers malformed ones, where the SDK is silent. `http.rs` bounds connections and bodies and checks a token.
+//! The SDK `rmcp` implements the protocol, and only this crate depends on it. The transport over standard streams is our own:
+//! `stdio.rs` bounds lines and answers malformed ones, where the SDK is silent. `pannier-server` mounts [`HttpEndpoint`].
 //! There are no protocol sessions: a call that depends on an earlier one names it in an argument.
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
+mod admission;
 mod call;
 mod config;
 mod error;
@@ -25,15 +26,17 @@ mod tool;
 mod tool_error;
 mod tool_output;
 mod uri;
-mod write_timeout;
 
+pub use admission::{Admission, CallPermit, Caller, ClientPermit, Lane};
 pub use config::{Limits, ServerConfig};
 pub use error::ServeError;
-pub use http::{Address, BearerToken, HttpOptions};
+pub use http::{HttpEndpoint, McpResponse};
 
 use std::sync::Arc;
 
 use handler::Handler;
+use pannier::Shelf;
+use tokio_util::sync::CancellationToken;
 
 /// Entry point of the fuzzer: no bytes may panic a parser, and a parsed name serializes to itself.
 #[cfg(fuzzing)]
@@ -47,8 +50,6 @@ pub fn fuzz(data: &[u8]) {
             assert_eq!(uri::Uri::parse(&name.to_string()), Some(name));
         }
         let _ = text.parse::<pannier::NamedFolder>();
-        let _ = text.parse::<Address>();
-        let _ = BearerToken::new(text);
     }
     if let Ok(object) = serde_json::from_slice::<rmcp::model::JsonObject>(data) {
         let _ = PackRequest::from_value(object.clone().into());
@@ -93,17 +94,23 @@ impl Server {
         stdio::serve(self.handler)
     }
 
-    /// Serves HTTP until a signal stops the process. Calls `ready` with the address once it accepts connections.
-    ///
-    /// # Errors
-    ///
-    /// [`ServeError::Open`] if other machines can reach the address and there is no token, [`ServeError::Io`] if it is in
-    /// use.
-    pub fn serve_http(
-        self,
-        options: &HttpOptions,
-        ready: impl FnOnce(&str),
-    ) -> Result<(), ServeError> {
-        http::serve(self.handler, options, ready)
+    /// Returns the endpoint for HTTP. `stop` ends its streams.
+    pub fn http_endpoint(&self, stop: CancellationToken) -> HttpEndpoint {
+        HttpEndpoint::new(Arc::clone(&self.handler), stop)
+    }
+
+    /// Returns the open folders.
+    pub fn shelf(&self) -> &Arc<Shelf> {
+        &self.handler.shelf
+    }
+
+    /// Returns the limits of a call.
+    pub fn limits(&self) -> &Limits {
+        &self.handler.limits
+    }
+
+    /// Returns the bounds on calls that run at once.
+    pub fn admission(&self) -> &Arc<Admission> {
+        self.handler.executor.admission()
     }
 }

@@ -23,24 +23,38 @@ struct Definition {
     /// The folders that it reads, and the argument that names one.
     folder: Option<(FolderKind, &'static str)>,
     arguments: fn() -> Value,
+    /// Descriptions of arguments, which differ from the help of the flags. None where the name says it.
+    descriptions: &'static [(&'static str, &'static str)],
 }
 
 const DEFINITIONS: [Definition; 6] = [
     Definition {
         name: "search_docs",
         title: "Search documents",
-        description: "Search the indexed documents and return the best-matching passages within a token budget, grouped by \
-                      file. Call this before answering questions about the project. To read a whole file, use read_docs.",
+        description: "Search the indexed documents and return the best-matching passages, each with its path and lines. Call \
+                      this before answering questions about the project. To read a whole file, use read_docs.",
         folder: Some((FolderKind::Documents, "index")),
         arguments: SearchRequest::advertised_schema,
+        descriptions: &[
+            ("query", "Question or keywords; \"quoted words\" match as a phrase"),
+            ("budget", "Maximum tokens of the answer; default 2000"),
+            ("paths", "Only these, e.g. guides/**"),
+            ("after", "Only documents dated from, e.g. 2026-03-01"),
+            ("before", ""),
+        ],
     },
     Definition {
         name: "read_docs",
         title: "Read documents",
-        description: "Return whole documents, by path or by keyword, within a token budget. Documents are never truncated. \
-                      Call this when passages from search_docs are not enough.",
+        description: "Return whole documents, by path or by keyword. Documents are never truncated. Call this when passages \
+                      from search_docs are not enough.",
         folder: Some((FolderKind::Documents, "index")),
         arguments: ReadRequest::advertised_schema,
+        descriptions: &[
+            ("paths", "As cited by search_docs"),
+            ("query", "Keywords, if the paths are unknown"),
+            ("budget", "Maximum tokens of the answer; default 4000"),
+        ],
     },
     Definition {
         name: "get_context",
@@ -50,15 +64,29 @@ const DEFINITIONS: [Definition; 6] = [
                       reading order. Call this before writing code or docs.",
         folder: Some((FolderKind::Snippets, "snippets")),
         arguments: snippet_arguments,
+        descriptions: &[
+            ("areas", "List only these types: principle, concept, policy, procedure, design, spec"),
+            ("query", "List matching snippets first"),
+            ("snippet_ids", "Ids from the list"),
+            ("budget", "Maximum tokens of the answer. A call above it fails and names ids to drop"),
+            ("session", "Conversation id; what it received is sent again only with resend"),
+            ("resend", ""),
+        ],
     },
     Definition {
         name: "get_memory",
         title: "Read the project's memory",
         description: "Return the project's memory: rules, and the most relevant tasks, conventions, decisions and \
                       learnings. Call once at the start of a task with query, and follow the rules. Then pass ids to read \
-                      entries that it only lists.",
+                      listed entries whole.",
         folder: Some((FolderKind::Memory, "project")),
         arguments: MemoryRequest::advertised_schema,
+        descriptions: &[
+            ("query", "The task at hand"),
+            ("files", "Files you will work on"),
+            ("ids", ""),
+            ("budget", "Maximum tokens of the answer; default 8000"),
+        ],
     },
     Definition {
         name: "pack_items",
@@ -67,6 +95,15 @@ const DEFINITIONS: [Definition; 6] = [
                       when you have more text than fits.",
         folder: None,
         arguments: PackRequest::advertised_schema,
+        descriptions: &[
+            ("items", ""),
+            ("budget", "Maximum tokens of the answer"),
+            ("query", "Rank items by relevance to this text"),
+            (
+                "policy",
+                "Preset: chat (default), rag, document-qa, code-review, debugging, tool-use or long-running",
+            ),
+        ],
     },
     Definition {
         name: "recall",
@@ -75,12 +112,64 @@ const DEFINITIONS: [Definition; 6] = [
                       the word recall. Use lines or grep for a part of it.",
         folder: None,
         arguments: RecallRequest::advertised_schema,
+        descriptions: &[
+            ("id", ""),
+            ("lines", "Only these, e.g. 10-40"),
+            ("grep", "Only lines with this text"),
+            ("budget", "Maximum tokens of the answer; default 8000"),
+        ],
     },
 ];
 
-/// Returns the tools that have folders on this shelf.
-pub(crate) fn tools(shelf: &Shelf) -> Vec<Tool> {
-    DEFINITIONS.iter().filter_map(|definition| definition.tool(shelf)).collect()
+/// The operations of the specification of document caches.
+const SPECIFIED: [Definition; 3] = [
+    Definition {
+        name: "context.resolve",
+        title: "Resolve context",
+        description: "Return whole documents of a cache for a query, within a budget; a token is four bytes.",
+        folder: Some((FolderKind::Documents, "cache")),
+        arguments: || schema(&[("query", "string"), ("budget", "integer")]),
+        descriptions: &[],
+    },
+    Definition {
+        name: "context.list_caches",
+        title: "List caches",
+        description: "List the document caches.",
+        folder: None,
+        arguments: || schema(&[]),
+        descriptions: &[],
+    },
+    Definition {
+        name: "context.inspect_cache",
+        title: "Inspect a cache",
+        description: "Return statistics of a document cache.",
+        folder: Some((FolderKind::Documents, "cache")),
+        arguments: || schema(&[]),
+        descriptions: &[],
+    },
+];
+
+/// Returns a schema with these required arguments.
+fn schema(arguments: &[(&str, &str)]) -> Value {
+    let mut schema = json!({ "type": "object", "properties": {}, "required": [], "additionalProperties": false });
+    for (name, kind) in arguments {
+        schema["properties"][*name] = json!({ "type": kind });
+        if let Some(required) = schema["required"].as_array_mut() {
+            required.push((*name).into());
+        }
+    }
+    schema
+}
+
+/// Returns whether the specification names an operation.
+pub(crate) fn is_specified(name: &str) -> bool {
+    SPECIFIED.iter().any(|definition| definition.name == name)
+}
+
+/// Returns the tools that have folders on this shelf, and the operations of the specification if they are listed.
+pub(crate) fn tools(shelf: &Shelf, lists_specified: bool) -> Vec<Tool> {
+    let specified = if lists_specified { &SPECIFIED[..] } else { &[] };
+    DEFINITIONS.iter().chain(specified).filter_map(|definition| definition.tool(shelf)).collect()
 }
 
 impl Definition {
@@ -88,7 +177,10 @@ impl Definition {
         if self.name == "recall" && !Path::new(RECALL_FOLDER).is_dir() {
             return None;
         }
-        let mut arguments = (self.arguments)();
+        let mut arguments = self.advertised();
+        if self.name == "context.list_caches" && shelf.document_names().is_empty() {
+            return None;
+        }
         if let Some((kind, argument)) = self.folder {
             let names = shelf.names(kind);
             if names.is_empty() {
@@ -96,16 +188,44 @@ impl Definition {
             }
             name_folder(&mut arguments, argument, kind, &names);
         }
+        self.described(arguments)
+    }
+
+    /// Returns the schema of the arguments, with descriptions for a model.
+    fn advertised(&self) -> Value {
+        let mut arguments = (self.arguments)();
+        for (name, description) in self.descriptions {
+            let argument = &mut arguments["properties"][*name];
+            match (description.is_empty(), argument.as_object_mut()) {
+                (true, Some(argument)) => _ = argument.remove("description"),
+                _ => argument["description"] = (*description).into(),
+            }
+        }
+        if self.name == "pack_items" {
+            arguments["required"] = json!(["items", "budget"]);
+            let item = &mut arguments["properties"]["items"]["items"];
+            if let Some(item) = item.as_object_mut() {
+                item.remove("description");
+            }
+            // The tool counts the text.
+            if let Some(properties) = item["properties"].as_object_mut() {
+                properties.remove("tokens");
+            }
+        }
+        arguments
+    }
+
+    /// Returns the tool with these arguments.
+    fn described(&self, arguments: Value) -> Option<Tool> {
         let Value::Object(arguments) = arguments else { return None };
-        // The server records which snippets a session received.
-        let is_read_only = self.name != "get_context";
-        let annotations = ToolAnnotations::with_title(self.title)
-            .read_only(is_read_only)
-            .destructive(false)
-            .idempotent(is_read_only)
-            .open_world(false);
+        // The server records which snippets a session received. What only reads is neither destructive nor repeatable in
+        // vain; other hints would say nothing.
+        let annotations = match self.name == "get_context" {
+            true => ToolAnnotations::new().destructive(false),
+            false => ToolAnnotations::new().read_only(true),
+        };
         let tool = Tool::new(self.name, self.description, Arc::<JsonObject>::new(arguments));
-        Some(tool.with_title(self.title).with_annotations(annotations))
+        Some(tool.with_title(self.title).with_annotations(annotations.open_world(false)))
     }
 }
 
@@ -132,13 +252,7 @@ fn name_folder(schema: &mut Value, argument: &str, kind: FolderKind, names: &[&s
     if names.len() < 2 {
         return;
     }
-    let description = match kind {
-        FolderKind::Documents => "Index to use.",
-        FolderKind::Snippets => "Only snippets of this folder.",
-        FolderKind::Memory => "Project to read.",
-    };
-    schema["properties"][argument] =
-        json!({ "type": "string", "enum": names, "description": description });
+    schema["properties"][argument] = json!({ "type": "string", "enum": names });
     if kind == FolderKind::Snippets {
         return;
     }
@@ -154,19 +268,43 @@ mod tests {
 
     use super::*;
 
+    /// Returns the tools of servers with one, and with three folders of each kind.
+    fn listed(names: &[&str]) -> Vec<Tool> {
+        let list = |definition: &Definition| {
+            let mut arguments = definition.advertised();
+            let options = arguments["properties"].as_object().map_or(0, serde_json::Map::len);
+            assert!((1..=6).contains(&options), "{}: {options}", definition.name);
+            if let Some((kind, argument)) = definition.folder {
+                name_folder(&mut arguments, argument, kind, names);
+            }
+            definition.described(arguments).unwrap()
+        };
+        DEFINITIONS.iter().map(list).collect()
+    }
+
+    #[test]
+    fn described_arguments_are_advertised() {
+        for definition in &DEFINITIONS {
+            let properties = (definition.arguments)()["properties"].clone();
+            let described: Vec<&str> =
+                definition.descriptions.iter().map(|(name, _)| *name).collect();
+            assert_eq!(
+                described.len(),
+                properties.as_object().unwrap().len(),
+                "{}",
+                definition.name
+            );
+            assert!(described.iter().all(|name| properties.get(name).is_some()), "{described:?}");
+        }
+    }
+
     #[test]
     fn definitions_are_short() {
-        let text: String = DEFINITIONS
-            .iter()
-            .map(|definition| {
-                let arguments = (definition.arguments)();
-                let options = arguments["properties"].as_object().map_or(0, serde_json::Map::len);
-                assert!((1..=6).contains(&options), "{}: {options}", definition.name);
-                format!("{}{}{arguments}", definition.name, definition.description)
-            })
-            .collect();
         // Every host sends the definitions with every request.
-        let tokens = pannier_tokens::o200k().count(&text);
-        assert!(tokens <= 1_200, "{tokens}");
+        for names in [&["handbook"][..], &["handbook", "api", "team-notes"]] {
+            let text = serde_json::to_string(&listed(names)).unwrap();
+            let tokens = pannier_tokens::o200k().count(&text);
+            assert!(tokens <= 1_200, "{} folders: {tokens}\n{text}", names.len());
+        }
     }
 }

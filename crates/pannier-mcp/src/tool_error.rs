@@ -1,7 +1,7 @@
 //! Errors of a tool call, in the form that a model can act on: a code for programs, a message that says what happened, and a
-//! hint that says what to do.
+//! hint that says what to do. The operations that a specification names have its form: a code of its list and a message.
 
-use pannier::{Audience, Category, Failure};
+use pannier::{Audience, Category, Failure, Shelf, ShelfError};
 use pannier_core::Error;
 use pannier_docs::DocsError;
 use pannier_memory::MemoryError;
@@ -9,9 +9,10 @@ use pannier_snippets::SnippetsError;
 use pannier_tokens::TokenError;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
+use serde_json::json;
 
-/// Longer messages are truncated. A list of snippets to drop may be long, and is useful.
-const MAX_MESSAGE_CHARS: usize = 20_000;
+/// Longer messages are truncated. A list of snippets to drop is longer than others, and useful.
+const MAX_MESSAGE_CHARS: usize = 2_000;
 
 /// An error of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -19,6 +20,12 @@ pub(crate) struct ToolError {
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) hint: String,
+    /// The code in the specification's form.
+    #[serde(skip)]
+    pub(crate) specified_code: &'static str,
+    /// The smallest budget that holds an answer, if the budget is the reason.
+    #[serde(skip)]
+    pub(crate) smallest_budget: Option<i64>,
 }
 
 impl ToolError {
@@ -33,11 +40,36 @@ impl ToolError {
             message.truncate(end);
             message.push('…');
         }
-        Self { code, message, hint: hint.into() }
+        let specified_code = match code {
+            "cache_missing" => "cache_missing",
+            "cache_invalid" => "cache_invalid",
+            "invalid_input" => "invalid_query",
+            "budget_not_met" => "invalid_budget",
+            "io" => "io_error",
+            _ => "internal_error",
+        };
+        Self { code, message, hint: hint.into(), specified_code, smallest_budget: None }
+    }
+
+    /// Replaces the paths of the server's folders by their names.
+    #[must_use]
+    pub(crate) fn without_paths(mut self, shelf: &Shelf) -> Self {
+        self.message = shelf.without_paths(&self.message);
+        self.hint = shelf.without_paths(&self.hint);
+        self
     }
 
     pub(crate) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(Category::InvalidInput.code(), message, hint)
+    }
+
+    /// A budget below that of the smallest answer with its details.
+    pub(crate) fn over_budget(smallest_budget: i64) -> Self {
+        Self::new(
+            Category::BudgetNotMet.code(),
+            format!("the answer with its details needs a budget of {smallest_budget} tokens"),
+            format!("raise budget to {smallest_budget}, or omit detail"),
+        )
     }
 
     /// A fault of the server.
@@ -56,6 +88,12 @@ impl ToolError {
         let text = serde_json::to_string(&self).unwrap_or_default();
         CallToolResult::error(vec![ContentBlock::text(text)])
     }
+
+    /// The response to the call of an operation that the specification names.
+    pub(crate) fn into_specified_result(self) -> CallToolResult {
+        let error = json!({ "error": { "code": self.specified_code, "message": self.message } });
+        CallToolResult::error(vec![ContentBlock::text(error.to_string())])
+    }
 }
 
 impl From<Failure> for ToolError {
@@ -68,7 +106,19 @@ impl From<Failure> for ToolError {
             _ => failure.code(),
         };
         let hint = failure.advice(Audience::Agent).unwrap_or_default();
-        Self::new(code, failure.message(Audience::Agent), hint)
+        let mut error = Self::new(code, failure.message(Audience::Agent), hint);
+        if let Failure::Shelf(
+            ShelfError::NoFolder { .. }
+            | ShelfError::NameRequired { .. }
+            | ShelfError::UnknownName { .. },
+        ) = failure
+        {
+            error.specified_code = "cache_missing";
+        }
+        if let Failure::AnswerOverBudget { smallest_budget, .. } = failure {
+            error.smallest_budget = Some(smallest_budget);
+        }
+        error
     }
 }
 

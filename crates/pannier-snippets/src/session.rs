@@ -46,7 +46,8 @@ impl DeliveryLog {
         Ok(parse(self.file(session, roots)?.read(MAX_FILE_BYTES)))
     }
 
-    /// Records the sent snippets, removes ids that no longer exist, and deletes files older than 30 days.
+    /// Records the sent snippets, removes ids that no longer exist, deletes files older than 30 days, and the oldest if there are
+    /// more than 10,000.
     ///
     /// # Errors
     ///

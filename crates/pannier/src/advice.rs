@@ -68,6 +68,18 @@ impl Failure {
                 | ShelfError::NoContext { path }
                 | ShelfError::Io { path, .. },
             ) => vec![path],
+            #[cfg(feature = "docs")]
+            Self::Docs(
+                DocsError::NoSources { path }
+                | DocsError::NoIndex { path }
+                | DocsError::NotAnIndex { path }
+                | DocsError::Invalid { path, .. }
+                | DocsError::Outdated { path }
+                | DocsError::Model { path, .. }
+                | DocsError::NoVectors { path }
+                | DocsError::Busy { path }
+                | DocsError::Io { path, .. },
+            ) => vec![path],
             #[cfg(feature = "memory")]
             Self::Memory(error) => match error {
                 MemoryError::NoFolder { start: path }

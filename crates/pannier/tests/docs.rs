@@ -63,7 +63,7 @@ fn check<A: Answer>(
     let fits = |answer: &A, budget: i64| {
         let counter = counter(tokenizer);
         let line = serde_json::to_string(answer).unwrap() + "\n";
-        let sent = counter.count(&answer.text()) + counter.count(&answer.structured().to_string());
+        let sent = counter.count(&answer.text()) + counter.count(&answer.details().to_string());
         prop_assert!(counter.count(&line) as i64 <= budget, "{budget}: {line}");
         prop_assert!(sent as i64 <= budget, "{budget}: {line}");
         Ok(())
@@ -146,7 +146,7 @@ fn an_answer_has_contents_once_and_places_of_what_is_left_out() {
     assert_eq!(answer.passages[0].score, 1.0);
     let line = serde_json::to_string(&answer).unwrap();
     assert_eq!(line.matches("A rollback takes two minutes").count(), 1, "{line}");
-    assert!(!answer.structured().to_string().contains("two minutes"));
+    assert!(!answer.details().to_string().contains("two minutes"));
     assert!(answer.text().contains("two minutes"));
 
     let all = search(1, json!({ "query": "budget", "budget": 100_000 })).unwrap();

@@ -11,7 +11,7 @@ use pannier::ops::{
     open_embedder,
 };
 use pannier::{Defaults, Shelf};
-use pannier_core::{ContextItem, Explanation, Selection};
+use pannier_core::{ContextItem, Explanation};
 use pannier_docs::{
     DocumentSource, Embedder, FileRules, Hit, IndexStats, LexicalScore, Progress, RerankerScore,
     SemanticScore, SizeStats,
@@ -197,7 +197,7 @@ impl QueryEmbedding {
 /// Print the passages that best match a query
 ///
 /// Searches passages by BM25, and by embeddings if the index has them. Takes the best passages that fit, drops
-/// near-duplicates, and prints the passages of each document together, in document order, under its path. The budget limits
+/// near-duplicates, and prints the passages of each document together, each under its path and lines. The budget limits
 /// the printed text; with --format json, the whole answer. Exits with 1 if nothing is found.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -244,8 +244,8 @@ impl Search {
         let (answer, summary, is_reported) = pool.select(bound, |selection, answer| {
             let receipt = || pool.receipt(bound, selection);
             let is_reported = self.records.write(selection, receipt, &mut output)?;
-            if selection.is_empty() {
-                output::note(&empty_reason("passage", selection));
+            if selection.is_empty() && !matches!(self.format, Format::Text) {
+                output::note(answer.text.trim_end());
             }
             Ok::<_, CliError>((answer, table_view::summary(selection), is_reported))
         })??;
@@ -303,8 +303,8 @@ impl Read {
         let (answer, summary, is_reported) = pool.select(bound, |selection, answer| {
             let receipt = || pool.receipt(bound, selection);
             let is_reported = self.records.write(selection, receipt, &mut output)?;
-            if selection.is_empty() {
-                output::note(&empty_reason("document", selection));
+            if selection.is_empty() && !matches!(self.format, Format::Text) {
+                output::note(answer.text.trim_end());
             }
             Ok::<_, CliError>((answer, table_view::summary(selection), is_reported))
         })??;
@@ -391,23 +391,6 @@ fn finish(output: Output, is_empty: bool, summary: &str) -> Result<(), CliError>
         output::hint(summary);
     }
     CliError::check_failed(written, !is_empty)
-}
-
-/// Returns why nothing is selected.
-fn empty_reason(what: &str, selection: &Selection<'_>) -> String {
-    let smallest = selection.pool().iter().map(|item| item.tokens()).min();
-    match smallest {
-        None if what == "passage" => {
-            "no passage matches; try other words or fewer filters".to_owned()
-        }
-        None => format!("no {what} matches; try other words"),
-        Some(tokens) => {
-            let count = selection.pool().len();
-            format!(
-                "no {what} fits: {count} match, the smallest has {tokens} tokens without its path"
-            )
-        }
-    }
 }
 
 /// Print chunks as JSON Lines

@@ -6,15 +6,22 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use pannier::NamedFolder;
-use pannier_mcp::{Address, BearerToken, HttpOptions, Server, ServerConfig};
+use pannier_mcp::{Server, ServerConfig};
+#[cfg(feature = "server")]
+use pannier_server::{
+    Address, BearerTokens, HttpOptions, LogFormat, LogLevel, WatchOptions, Watcher,
+};
 
 use super::docs::EmbedderArguments;
 use super::{memory, state};
 use crate::error::CliError;
-use crate::{config, input, output};
+#[cfg(feature = "server")]
+use crate::input;
+use crate::{config, output};
 
 /// The maximum size of a token file.
-const MAX_TOKEN_FILE_BYTES: u64 = 8 << 10;
+#[cfg(feature = "server")]
+const MAX_TOKEN_FILE_BYTES: u64 = 1 << 20;
 
 /// Run the MCP and HTTP server
 ///
@@ -29,22 +36,25 @@ pub(crate) struct Serve {
     server: ServerArguments,
 
     /// Talk MCP over standard input and output
-    #[arg(long, conflicts_with = "http")]
+    #[cfg_attr(feature = "server", arg(long, conflicts_with = "http"))]
+    #[cfg_attr(not(feature = "server"), arg(long, required = true))]
     stdio: bool,
 }
 
 impl Serve {
     pub(crate) fn run(&self) -> Result<(), CliError> {
-        let address = match (self.stdio, self.server.http) {
-            (true, _) => None,
-            (false, Some(address)) => Some(address),
-            (false, None) => Some(DEFAULT_ADDRESS.parse()?),
-        };
-        self.server.run(address)
+        #[cfg(feature = "server")]
+        if !self.stdio {
+            let http = &self.server.http;
+            let address = http.http.map_or_else(|| DEFAULT_ADDRESS.parse(), Ok)?;
+            return http.run(&self.server, address);
+        }
+        self.server.run_stdio()
     }
 }
 
 /// The address at which the server listens by default: a port of this machine.
+#[cfg(feature = "server")]
 const DEFAULT_ADDRESS: &str = "8642";
 
 /// Serve MCP over standard input and output, or over HTTP
@@ -59,7 +69,11 @@ pub(crate) struct Mcp {
 
 impl Mcp {
     pub(crate) fn run(&self) -> Result<(), CliError> {
-        self.server.run(self.server.http)
+        #[cfg(feature = "server")]
+        if let Some(address) = self.server.http.http {
+            return self.server.http.run(&self.server, address);
+        }
+        self.server.run_stdio()
     }
 }
 
@@ -85,17 +99,22 @@ struct ServerArguments {
     #[command(flatten)]
     embedder: EmbedderArguments,
 
-    /// Port, or address and port, to listen at
-    #[arg(long, value_name = "[ADDRESS:]PORT")]
-    http: Option<Address>,
+    /// Model or encoding that counts the tokens of answers [default: o200k]
+    #[arg(long, value_name = "NAME")]
+    tokenizer: Option<String>,
 
-    /// File with the clients' token [default: the variable PANNIER_MCP_TOKEN]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "HTTP", hide_short_help = true)]
-    token_file: Option<PathBuf>,
+    /// List the operations context.* of the specification, too
+    #[arg(long, hide_short_help = true)]
+    spec_names: bool,
 
-    /// Host name to accept besides those of this machine; repeatable
-    #[arg(long = "allow-host", value_name = "HOST", help_heading = "HTTP", hide_short_help = true)]
-    hosts: Vec<String>,
+    /// Update indexes when their sources change
+    #[cfg(feature = "server")]
+    #[arg(long)]
+    watch: bool,
+
+    #[cfg(feature = "server")]
+    #[command(flatten)]
+    http: HttpArguments,
 
     /// Time limit of a call, in seconds
     #[arg(
@@ -128,7 +147,30 @@ fn within(min: usize, max: usize) -> impl Fn(&str) -> Result<usize, String> + Cl
 }
 
 impl ServerArguments {
-    fn run(&self, address: Option<Address>) -> Result<(), CliError> {
+    fn run_stdio(&self) -> Result<(), CliError> {
+        let server = Server::open(self.config()?)?;
+        #[cfg(feature = "server")]
+        let _watcher = self.watcher()?;
+        if std::io::stdin().is_terminal() {
+            let note = "waiting for an MCP client on standard input; see docs/mcp.md to register the server";
+            output::note(note);
+        }
+        Ok(server.serve_stdio()?)
+    }
+
+    /// Watches the sources of the indexes, if that is asked for.
+    #[cfg(feature = "server")]
+    fn watcher(&self) -> Result<Option<Watcher>, CliError> {
+        let watch = || {
+            let mut options = WatchOptions::new(self.caches.clone());
+            options.embedder.clone_from(&self.embedder.embedder);
+            options.embedder_key_env.clone_from(&self.embedder.embedder_key_env);
+            Watcher::start(options)
+        };
+        Ok(self.watch.then(watch).transpose()?)
+    }
+
+    fn config(&self) -> Result<ServerConfig, CliError> {
         let mut config = ServerConfig::default();
         config.caches.clone_from(&self.caches);
         config.docs.clone_from(&self.docs);
@@ -138,6 +180,8 @@ impl ServerArguments {
         config.home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         config.embedder = self.embedder.open()?;
         config.user_memory = config::user_memory().filter(|_| self.user);
+        config.defaults.tokenizer.clone_from(&self.tokenizer);
+        config.spec_names = self.spec_names;
         config.packet_budget = memory::variable_budget()?;
         config.limits.time = Duration::try_from_secs_f64(self.timeout)
             .ok()
@@ -149,31 +193,97 @@ impl ServerArguments {
             })?;
         config.limits.calls = self.jobs;
         (config.limits.input, config.limits.output) = (self.max_input, self.max_output);
-        let http = address.map(|address| self.http(address)).transpose()?;
-        let server = Server::open(config)?;
-        match http {
-            None => {
-                if std::io::stdin().is_terminal() {
-                    let note = "waiting for an MCP client on standard input; see docs/mcp.md to register the server";
-                    output::note(note);
-                }
-                server.serve_stdio()?;
-            }
-            Some(options) => server.serve_http(&options, |address| {
-                output::note(&format!("listening at {address}"));
-            })?,
-        }
-        Ok(())
+        Ok(config)
     }
+}
 
-    fn http(&self, address: Address) -> Result<HttpOptions, CliError> {
+/// The address of a server, who may call it, and its log.
+#[cfg(feature = "server")]
+#[derive(Args, Debug)]
+struct HttpArguments {
+    /// Port, or address and port, to listen at
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    http: Option<Address>,
+
+    /// File with a token per line, each after an optional name
+    ///
+    /// The default is the token of the variable PANNIER_MCP_TOKEN.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "HTTP", hide_short_help = true)]
+    token_file: Option<PathBuf>,
+
+    /// Host name to accept besides those of this machine; repeatable
+    #[arg(long = "allow-host", value_name = "HOST", help_heading = "HTTP", hide_short_help = true)]
+    hosts: Vec<String>,
+
+    /// Origin whose pages may call the server; repeatable
+    #[arg(
+        long = "allow-origin",
+        value_name = "ORIGIN",
+        help_heading = "HTTP",
+        hide_short_help = true
+    )]
+    origins: Vec<String>,
+
+    /// Time for open calls after a signal, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16), help_heading = "HTTP", hide_short_help = true)]
+    drain: u16,
+
+    /// Format of the log: text or json
+    #[arg(
+        long,
+        value_name = "F",
+        default_value = "text",
+        help_heading = "HTTP",
+        hide_short_help = true
+    )]
+    log_format: LogFormat,
+
+    /// Level of the log: off, error, warn, info or debug
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "info",
+        help_heading = "HTTP",
+        hide_short_help = true
+    )]
+    log_level: LogLevel,
+}
+
+#[cfg(feature = "server")]
+impl HttpArguments {
+    fn run(&self, arguments: &ServerArguments, address: Address) -> Result<(), CliError> {
         let mut options = HttpOptions::new(address);
         options.hosts.clone_from(&self.hosts);
-        let token = match &self.token_file {
-            Some(path) => Some(input::read_text(path, MAX_TOKEN_FILE_BYTES)?),
-            None => std::env::var("PANNIER_MCP_TOKEN").ok().filter(|token| !token.is_empty()),
+        options.drain = Duration::from_secs(self.drain.into());
+        for origin in &self.origins {
+            options.allow_origin(origin)?;
+        }
+        options.tokens = self.tokens()?;
+        let server = Server::open(arguments.config()?)?;
+        let _log = pannier_server::init_logs(self.log_format, self.log_level);
+        let _watcher = arguments.watcher()?;
+        Ok(pannier_server::serve(server, &options, |address| {
+            output::note(&format!("listening at {address}/mcp"));
+        })?)
+    }
+
+    fn tokens(&self) -> Result<BearerTokens, CliError> {
+        let Some(path) = &self.token_file else {
+            let token = std::env::var("PANNIER_MCP_TOKEN").ok().filter(|token| !token.is_empty());
+            let tokens = token.map(|token| BearerTokens::parse(&token)).transpose()?;
+            return Ok(tokens.unwrap_or_default());
         };
-        options.token = token.map(|token| BearerToken::new(token.trim())).transpose()?;
-        Ok(options)
+        let text = input::read_text(path, MAX_TOKEN_FILE_BYTES)?;
+        #[cfg(unix)]
+        if let Ok(metadata) = std::fs::metadata(path) {
+            use std::os::unix::fs::PermissionsExt;
+            if metadata.permissions().mode() & 0o077 != 0 {
+                let path = path.display();
+                output::warn(&format!(
+                    "other users can read the tokens in {path}; run `chmod 600 {path}`"
+                ));
+            }
+        }
+        Ok(BearerTokens::parse(&text)?)
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use super::budgets::count;
 use super::server::{Fixture, metadata};
 
 const SPEC: &str = "project/spec/refund-endpoint";
@@ -51,8 +52,7 @@ fn specified_operations_return_the_bytes_of_the_command() {
         let answer = client.request("tools/call", params);
         assert_eq!(answer["result"]["content"][0]["text"], *expected, "{name}");
         assert_eq!(answer["result"]["resultType"], "complete");
-        let structured: Value = serde_json::from_str(&expected).unwrap();
-        assert_eq!(answer["result"]["structuredContent"], structured);
+        assert!(answer["result"].get("structuredContent").is_none());
     }
     assert_eq!(client.end(), (Some(0), String::new()));
 }
@@ -103,7 +103,8 @@ fn tools_are_listed_only_if_they_have_a_folder() {
         let name = tool["name"].as_str().unwrap();
         assert!(!tool["title"].as_str().unwrap().is_empty());
         assert!(tool["description"].as_str().unwrap().contains("Call "), "{name}");
-        assert_eq!(tool["annotations"]["readOnlyHint"], name != "get_context", "{name}");
+        let is_read_only = tool["annotations"]["readOnlyHint"] == true;
+        assert_eq!(is_read_only, name != "get_context", "{name}");
         let schema = &tool["inputSchema"];
         assert_eq!(schema["type"], "object", "{name}");
         let text = schema.to_string();
@@ -172,32 +173,24 @@ fn sessions_are_shared_with_the_command() {
     let fixture = Fixture::new("session");
     let mut client = fixture.serve();
     let ask = |resend: bool| json!({ "snippet_ids": [SPEC], "session": "s-1", "resend": resend });
-    let structured = |result: Value| result["structuredContent"].clone();
-    let first = structured(client.call("get_context", ask(false)));
-    assert_eq!(first["delivered"], json!([]));
-    let second = structured(client.call("get_context", ask(false)));
-    assert_eq!(second["snippets"], json!([]));
-    assert!(!second["delivered"].as_array().unwrap().is_empty());
-    let command = [
-        "snippets",
-        "get",
-        SPEC,
-        "--root",
-        "examples/snippets",
-        "--session",
-        "s-1",
-        "--format",
-        "json",
-    ];
-    let printed: Value = serde_json::from_str(&fixture.command(&command)).unwrap();
-    assert_eq!(printed, second);
+    let first = client.text("get_context", ask(false));
+    let second = client.text("get_context", ask(false));
+    assert!(second.len() < first.len() / 2, "{second}");
+    let command = ["snippets", "get", SPEC, "--root", "examples/snippets", "--session", "s-1"];
+    assert_eq!(fixture.command(&command), second);
     // Processes share a session; sessions are independent.
     let mut other = fixture.serve();
-    assert_eq!(structured(other.call("get_context", ask(false))), second);
+    assert_eq!(other.text("get_context", ask(false)), second);
     let fresh = json!({ "snippet_ids": [SPEC], "session": "s-2" });
-    assert_ne!(structured(other.call("get_context", fresh)), second);
-    let again = structured(client.call("get_context", ask(true)));
-    assert_eq!(again["snippets"], first["snippets"]);
+    assert_eq!(other.text("get_context", fresh), first);
+    assert_eq!(client.text("get_context", ask(true)), first);
+    // A refused answer is not recorded as delivered.
+    let tokens = count(&json!({ "content": [{ "text": first }] }));
+    let narrow =
+        json!({ "snippet_ids": [SPEC], "session": "s-3", "budget": tokens + 9, "detail": true });
+    assert_eq!(client.problem("get_context", narrow).0, "budget_not_met");
+    let wide = json!({ "snippet_ids": [SPEC], "session": "s-3" });
+    assert_eq!(client.text("get_context", wide), first);
     let evil = json!({ "snippet_ids": [SPEC], "session": "x/../../evil" });
     assert_eq!(client.problem("get_context", evil).0, "invalid_input");
 }
@@ -315,17 +308,51 @@ fn invalid_calls_return_code_message_and_hint() {
 }
 
 #[test]
-fn warnings_are_in_the_metadata() {
+fn notes_are_in_the_answer_and_in_its_budget() {
     let fixture = Fixture::new("warnings");
     let mut client = fixture.serve();
-    let result = client.call("memory_packet", json!({ "budget": 1, "now": "2026-03-01" }));
-    let warnings = result["_meta"]["pannier/warnings"].as_array().unwrap();
-    assert!(warnings[0].as_str().unwrap().contains("above the budget of 1"), "{result}");
+    // The rules do not fit.
+    let (code, message, hint) =
+        client.problem("memory_packet", json!({ "budget": 1, "now": "2026-03-01" }));
+    assert_eq!(code, "budget_not_met", "{message}");
+    let needed: usize = hint.split_whitespace().last().unwrap().parse().unwrap();
+    let packet = json!({ "budget": needed, "now": "2026-03-01" });
+    let packet = client.call("memory_packet", packet);
+    assert_eq!(packet["isError"], false, "{packet}");
+    assert!(count(&packet) <= needed);
     let items = json!([{ "content": "x", "tokens": -3 }]);
+    let result = client.call("select_context", json!({ "items": items, "budget": 200 }));
+    let note = result["content"][1]["text"].as_str().unwrap();
+    assert!(note.starts_with("Note: #0 has -3 tokens"), "{note}");
+    // A note that takes too much of the budget is only for programs.
     let result = client.call("select_context", json!({ "items": items, "budget": 5 }));
-    assert!(
-        result["_meta"]["pannier/warnings"][0].as_str().unwrap().starts_with("#0 has -3 tokens")
-    );
+    assert_eq!(result["content"].as_array().unwrap().len(), 1, "{result}");
+    let warnings = &result["_meta"]["pannier/warnings"];
+    assert!(warnings[0].as_str().unwrap().starts_with("#0 has -3 tokens"), "{result}");
+}
+
+#[test]
+fn specified_names_are_listed_on_request() {
+    let fixture = Fixture::new("specified");
+    let mut client = fixture.serve_with(&["--spec-names"]);
+    let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
+    let names: Vec<&str> =
+        tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let expected = ["context.resolve", "context.list_caches", "context.inspect_cache"];
+    assert_eq!(names[5..], expected);
+    let found = client
+        .text("context.resolve", json!({ "cache": "handbook", "query": "deploy", "budget": 90 }));
+    assert!(found.starts_with("{\"documents\":"), "{found}");
+}
+
+#[test]
+fn the_server_is_started_with_its_tokenizer() {
+    let fixture = Fixture::new("tokenizer");
+    let mut narrow = fixture.serve_with(&["--tokenizer", "o200k x 3"]);
+    let mut usual = fixture.serve();
+    let ask = json!({ "query": "how do we deploy and roll back?", "budget": 130 });
+    let texts = [narrow.text("search_docs", ask.clone()), usual.text("search_docs", ask)];
+    assert!(texts[0].len() * 2 < texts[1].len(), "{texts:?}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Fixture {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    pub(crate) fn program(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn program(&self, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
         command
             .args(arguments)

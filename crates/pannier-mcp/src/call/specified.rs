@@ -39,7 +39,11 @@ fn parse<T: DeserializeOwned>(mut arguments: JsonObject) -> Result<T, ToolError>
         let (path, problem) = (error.path().to_string(), error.inner().to_string());
         let is_named = path == "." || problem.starts_with("unknown field");
         let message = if is_named { problem } else { format!("{path}: {problem}") };
-        ToolError::invalid(message, "correct the arguments, then call again")
+        let mut error = ToolError::invalid(message, "correct the arguments, then call again");
+        if error.message.contains("budget") {
+            error.specified_code = "invalid_budget";
+        }
+        error
     })
 }
 
@@ -58,17 +62,23 @@ pub(super) fn resolve(
     ToolOutput::object(&resolved, max_bytes)
 }
 
-/// An index in the list of indexes.
-#[derive(Serialize)]
+/// An index in the list of indexes, or the reason why it cannot be used.
+#[derive(Default, Serialize)]
 struct ListedCache<'s> {
     name: &'s str,
-    version: String,
-    documents: u32,
-    bytes: u64,
-    chunks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chunks: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'static str>,
 }
 
-/// Lists the indexes.
+/// Lists the indexes. One that is gone does not hide the others.
 pub(super) fn list(
     arguments: JsonObject,
     shelf: &Shelf,
@@ -79,18 +89,24 @@ pub(super) fn list(
         caches: Vec<ListedCache<'s>>,
     }
     let NoArguments {} = parse(arguments)?;
-    let listed = shelf.document_names().into_iter().map(|name| {
-        let index = shelf.documents(Some(name))?;
-        let manifest = index.manifest();
-        Ok(ListedCache {
-            name,
-            version: manifest.version.clone(),
-            documents: manifest.documents,
-            bytes: manifest.bytes,
-            chunks: manifest.chunks,
-        })
+    let listed = shelf.document_names().into_iter().map(|name| match shelf.documents(Some(name)) {
+        Ok(index) => {
+            let manifest = index.manifest();
+            ListedCache {
+                name,
+                version: Some(manifest.version.clone()),
+                documents: Some(manifest.documents),
+                bytes: Some(manifest.bytes),
+                chunks: Some(manifest.chunks),
+                error: None,
+            }
+        }
+        Err(failure) => {
+            let error = Some(ToolError::from(failure).specified_code);
+            ListedCache { name, error, ..ListedCache::default() }
+        }
     });
-    ToolOutput::object(&Caches { caches: listed.collect::<Result<_, ToolError>>()? }, max_bytes)
+    ToolOutput::object(&Caches { caches: listed.collect() }, max_bytes)
 }
 
 /// Returns the output of `pannier inspect --cache --format json`.

@@ -54,6 +54,8 @@ pub enum BudgetScope {
     Text,
     /// The text that is sent: passages under the names of their documents, without a template.
     Documents,
+    /// The text that is sent: passages under citations. A replay needs the source's renderer.
+    Citations,
     /// The text that is sent, in the source's own format. A replay needs the source's renderer.
     #[serde(rename = "own")]
     CustomRenderer,
@@ -318,7 +320,9 @@ impl Receipt {
 
     /// Records a selection that the source rendered as this text, in its own format.
     pub fn for_text(selection: &Selection<'_>, mut config: RunConfig, text: &str) -> Self {
-        config.budget_scope = BudgetScope::CustomRenderer;
+        if config.budget_scope != BudgetScope::Citations {
+            config.budget_scope = BudgetScope::CustomRenderer;
+        }
         Self::from_result(selection, config, Digest::of(text.as_bytes()))
     }
 
@@ -466,7 +470,7 @@ impl Receipt {
                 let packed = self.policy().slicer().document_layout(layout.clone());
                 pipeline = pipeline.with_layout(packed.unwrap_or(layout));
             }
-            BudgetScope::CustomRenderer => {
+            BudgetScope::Citations | BudgetScope::CustomRenderer => {
                 let problem = "its text has the format of its source; replay it there".to_owned();
                 return Err(Error::InvalidReceipt { problem });
             }
@@ -572,9 +576,10 @@ fn digest(
     selection: &Selection<'_>,
 ) -> Digest {
     match scope {
-        BudgetScope::Items | BudgetScope::Text | BudgetScope::CustomRenderer => {
-            Digest::of_text(template, selection)
-        }
+        BudgetScope::Items
+        | BudgetScope::Text
+        | BudgetScope::Citations
+        | BudgetScope::CustomRenderer => Digest::of_text(template, selection),
         BudgetScope::Documents => {
             let layout = DocumentLayout::uncounted();
             let packed = policy.slicer().document_layout(layout.clone());

@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::sync::Arc;
 
-use pannier_core::Error;
 use pannier_core::whatif::Search;
+use pannier_core::{Error, TokenCounter};
 
 use crate::Failure;
 
@@ -15,6 +16,30 @@ pub struct Control<'c> {
     progress: Option<&'c dyn Fn(&'static str)>,
     count: Option<&'c dyn Fn(usize, usize)>,
     notes: RefCell<Notes>,
+    sends: Sends,
+    limit: RefCell<Option<Limit>>,
+}
+
+/// The part of an answer that the caller sends. A budget bounds this part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sends {
+    /// The answer as data.
+    #[default]
+    Data,
+    /// The text.
+    Text,
+    /// The text, and its details after it.
+    Details,
+}
+
+/// The maximum tokens of what is sent, and what counts them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limit {
+    /// The tokens.
+    pub tokens: i64,
+    /// The counter.
+    pub counter: Arc<dyn TokenCounter>,
 }
 
 /// What a run reports besides its answer.
@@ -56,6 +81,28 @@ impl<'c> Control<'c> {
     pub fn on_count(mut self, count: &'c dyn Fn(usize, usize)) -> Self {
         self.count = Some(count);
         self
+    }
+
+    /// Sets the part of the answer that the caller sends. Default: the answer as data.
+    #[must_use]
+    pub fn sending(mut self, sends: Sends) -> Self {
+        self.sends = sends;
+        self
+    }
+
+    /// Returns the part of the answer that the caller sends.
+    pub fn sends(&self) -> Sends {
+        self.sends
+    }
+
+    /// Records the budget of the run.
+    pub fn bound(&self, tokens: i64, counter: &Arc<dyn TokenCounter>) {
+        *self.limit.borrow_mut() = Some(Limit { tokens, counter: Arc::clone(counter) });
+    }
+
+    /// Returns the budget of the run, once it is known.
+    pub fn limit(&self) -> Option<Limit> {
+        self.limit.borrow().clone()
     }
 
     /// Returns the notes of the run, and forgets them.

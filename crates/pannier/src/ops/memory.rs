@@ -17,12 +17,12 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::pool::check_explained;
+use super::pool::{DEFAULT_TOKENIZER, check_explained, selection_details};
 use super::values::{list, non_negative};
-use super::{Answer, Control, Count, Date, Request, Tokens};
+use super::{Answer, Control, Count, Date, Request, Sends, Tokens};
 use crate::{Failure, Shelf};
 
-/// The tokenizer of packets, which their format specifies.
+/// The tokenizer of specified packets.
 const PACKET_TOKENIZER: &str = "bytes/4";
 
 request! {
@@ -55,7 +55,7 @@ request! {
         #[serde(default, deserialize_with = "list")]
         pub ids: Vec<String>,
 
-        /// Model, encoding or file:PATH [default: bytes/4]
+        /// Model, encoding or file:PATH [default: o200k]
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
 
@@ -113,6 +113,8 @@ pub enum MemoryFormat {
 pub enum MemoryAnswer {
     /// The packet as Markdown.
     Text(Packet),
+    /// The packet as Markdown, and how its entries were selected.
+    Detailed(Packet, serde_json::Value),
     /// The packet as JSON.
     Json(Packet),
     /// The entries.
@@ -145,7 +147,7 @@ impl Serialize for MemoryAnswer {
         }
         let mut map = serializer.serialize_map(Some(1))?;
         match self {
-            Self::Text(packet) | Self::Json(packet) => {
+            Self::Text(packet) | Self::Detailed(packet, _) | Self::Json(packet) => {
                 map.serialize_entry("markdown", &packet.text)?;
             }
             Self::Items(items) => map.serialize_entry("items", items)?,
@@ -164,13 +166,22 @@ impl Answer for MemoryAnswer {
         // Items, policies and explanations always serialize.
         let line = |item: &ContextItem| serde_json::to_string(item).unwrap_or_default() + "\n";
         match self {
-            Self::Text(packet) | Self::Json(packet) => packet.text.as_str().into(),
+            Self::Text(packet) | Self::Detailed(packet, _) | Self::Json(packet) => {
+                packet.text.as_str().into()
+            }
             Self::Items(items) => items.iter().map(line).collect::<String>().into(),
             Self::Policy(policy) => toml::to_string(policy).unwrap_or_default().into(),
             Self::Explanations(explanations) => {
                 serde_json::to_string(explanations).unwrap_or_default().into()
             }
             Self::Entries(entries) => entries.text.as_str().into(),
+        }
+    }
+
+    fn details(&self) -> serde_json::Value {
+        match self {
+            Self::Detailed(_, details) => details.clone(),
+            _ => serde_json::Value::Null,
         }
     }
 }
@@ -240,7 +251,11 @@ impl MemoryRequest {
         let config = Config::read(&folder)?;
         let memory = folder.read_with(sources, shelf.user_memory())?;
         memory.warnings().iter().for_each(|warning| control.warn(warning.to_string()));
-        let counter = shelf.counter(self.tokenizer.as_deref(), PACKET_TOKENIZER, control)?;
+        let default = match sources {
+            Sources::Folder => PACKET_TOKENIZER,
+            _ => DEFAULT_TOKENIZER,
+        };
+        let counter = shelf.counter(self.tokenizer.as_deref(), default, control)?;
         let query = self.query.iter().chain(&self.files).map(String::as_str);
         let now = self.now.map_or_else(|| SystemTime::now().into(), |Date(time)| time);
         let mut options = PacketOptions::new(now).with_config(&config).with_query(query);
@@ -263,6 +278,7 @@ impl MemoryRequest {
         };
         let reserve = self.reserve.map(non_negative).transpose()?.unwrap_or_default();
         options.budget = options.budget.saturating_sub(reserve);
+        control.bound(i64::try_from(options.budget).unwrap_or(i64::MAX), &counter);
         Ok(OpenMemory { memory, options, counter, format, ids: self.ids })
     }
 }
@@ -331,9 +347,20 @@ impl OpenMemory {
             MemoryFormat::Policy => MemoryAnswer::Policy(Box::new(builder.policy()?)),
             format => {
                 let packet = builder.packet()?;
+                // A tool never exceeds its budget; the command prints the rules nevertheless.
+                if packet.is_over_budget && control.sends() != Sends::Data {
+                    let tokens = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+                    return Err(Failure::AnswerOverBudget {
+                        smallest_budget: tokens(packet.min_tokens),
+                        budget: tokens(self.options.budget),
+                    });
+                }
                 packet.warnings().for_each(|warning| control.warn(warning));
                 match format {
                     MemoryFormat::Json => MemoryAnswer::Json(packet),
+                    _ if control.sends() == Sends::Details => {
+                        MemoryAnswer::Detailed(packet, selection_details(&builder.selection()?))
+                    }
                     _ => MemoryAnswer::Text(packet),
                 }
             }

@@ -52,7 +52,7 @@ pub use chat::{
     TranscriptJson, TrimmedChat,
 };
 pub use compare::CompareRequest;
-pub use control::{Control, Decided, Notes};
+pub use control::{Control, Decided, Limit, Notes, Sends};
 pub use count::{CountAnswer, CountRequest, CountedText};
 #[cfg(feature = "docs")]
 pub use docs::*;

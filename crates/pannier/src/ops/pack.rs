@@ -6,11 +6,13 @@ use pannier_core::layout::Ledger;
 use pannier_core::report::Note;
 use pannier_core::{ContextBudget, ContextItem, Explanation, Selection};
 use serde::Serialize;
+use serde_json::Value;
 
+use super::pool::selection_details;
 use super::values::list;
 use super::{
     Answer, BudgetOptions, Control, Group, PackPool, PolicyOptions, PoolOptions, Request,
-    ReserveOptions,
+    ReserveOptions, Sends,
 };
 use crate::{Failure, Shelf};
 
@@ -54,6 +56,9 @@ pub enum PackAnswer {
         /// The items as one text.
         #[serde(skip)]
         text: String,
+        /// Scores and reasons, if the caller sends them.
+        #[serde(skip)]
+        details: Value,
     },
     /// Why items were selected or dropped.
     Explanations {
@@ -102,6 +107,7 @@ impl PackAnswer {
             items: selection.items().cloned().collect(),
             totals: Box::new(totals),
             text: pool.render(selection),
+            details: Value::Null,
         }
     }
 
@@ -122,6 +128,13 @@ impl Answer for PackAnswer {
                 // Explanations always serialize.
                 serde_json::to_string(explanations).unwrap_or_default().into()
             }
+        }
+    }
+
+    fn details(&self) -> Value {
+        match self {
+            Self::Selection { details, .. } => details.clone(),
+            Self::Explanations { .. } => Value::Null,
         }
     }
 }
@@ -149,17 +162,24 @@ impl Request for PackRequest {
         Group::new::<BudgetOptions>("budget"),
         Group::new::<ReserveOptions>("reserves"),
     ];
-    const ADVERTISED: &'static [&'static str] = &["items", "budget", "query", "policy", "explain"];
+    const ADVERTISED: &'static [&'static str] = &["items", "budget", "query", "policy"];
     const INPUTS: &'static [&'static str] = &["items"];
     type Answer = PackAnswer;
 
     fn run(mut self, shelf: &Shelf, control: &Control<'_>) -> Result<PackAnswer, Failure> {
         let explain = std::mem::take(&mut self.explain);
         let (pool, budget) = self.open(shelf, control)?;
+        control.bound(budget.target_tokens(), pool.counter());
         control.step("selecting items")?;
         if explain.is_empty() {
             let selection = pool.pipeline().run(pool.items(), &budget)?;
-            return Ok(PackAnswer::new(&pool, &selection));
+            let mut answer = PackAnswer::new(&pool, &selection);
+            if let PackAnswer::Selection { details, .. } = &mut answer
+                && control.sends() == Sends::Details
+            {
+                *details = selection_details(&selection);
+            }
+            return Ok(answer);
         }
         let explanations = pool.explain(&explain, &budget, control)?;
         let explanations = explanations.into_iter().map(Explanation::into_owned).collect();

@@ -10,10 +10,10 @@ use pannier_core::{
 use pannier_layout::TextLayout;
 use pannier_policy::{BudgetScope, Policy, Receipt, RunConfig};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::values::list;
-use super::{Control, Date, Slot, Tokens};
+use super::{Control, Date, Sends, Slot, Tokens};
 use crate::{Failure, Shelf};
 
 /// The tokenizer if neither the request nor the shelf names one.
@@ -180,15 +180,17 @@ pub struct PackPool {
 impl PoolOptions {
     /// Counts the items.
     ///
-    /// If the caller counted every item and names no tokenizer and no template, its counts are the cost, and the budget
-    /// limits their sum. Otherwise it limits the rendered text.
+    /// If the caller counted every item, names no tokenizer and no template, and does not send a text, its counts are the
+    /// cost, and the budget limits their sum. Otherwise it limits the rendered text.
     pub(super) fn count(
         self,
         shelf: &Shelf,
         control: &Control<'_>,
     ) -> Result<CountedPool, Failure> {
         let template = self.template.as_deref().map(|name| shelf.template(name)).transpose()?;
-        let is_counted = self.tokenizer.is_none()
+        // What is sent as a text is bounded by its own tokens.
+        let is_counted = control.sends() == Sends::Data
+            && self.tokenizer.is_none()
             && template.is_none()
             && self.items.iter().all(UncountedItem::is_counted);
         let counter: Arc<dyn TokenCounter> = match is_counted {
@@ -256,6 +258,11 @@ impl PackPool {
         &self.items
     }
 
+    /// Returns the counter of the text.
+    pub fn counter(&self) -> &Arc<dyn TokenCounter> {
+        self.layout.counter()
+    }
+
     /// Returns the pipeline.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
@@ -302,6 +309,26 @@ pub(super) fn explain<'p>(
     Ok(prepared.explain(budget, &indices, &mut control.search(steps))?)
 }
 
+/// Returns how a selection came about: scores, forms and reasons, without contents.
+pub(super) fn selection_details(selection: &Selection<'_>) -> Value {
+    let name = |index: usize, item: &ContextItem| match item.id() {
+        Some(id) => Value::from(id),
+        None => format!("#{index}").into(),
+    };
+    let report = selection.report();
+    let included = report.included.iter().filter_map(|included| {
+        let (index, item) = (included.index?, included.item);
+        let (score, reason) = (included.score, included.reason.name());
+        Some(json!({ "id": name(index, item), "tokens": item.tokens(), "score": score, "reason": reason }))
+    });
+    let excluded = report.excluded.iter().filter_map(|excluded| {
+        let (index, item) = (excluded.index?, excluded.item);
+        let (score, reason) = (excluded.score, excluded.reason.name());
+        Some(json!({ "id": name(index, item), "tokens": item.tokens(), "score": score, "reason": reason }))
+    });
+    json!({ "included": included.collect::<Vec<_>>(), "excluded": excluded.collect::<Vec<_>>() })
+}
+
 /// The maximum number of explanations of one request: each takes many runs of the engine.
 const MAX_EXPLAINED_ITEMS: usize = 50;
 
@@ -342,6 +369,6 @@ struct ItemSchema {
     timestamp: Option<String>,
     /// Always select.
     pinned: Option<bool>,
-    /// Items with the same group are kept or dropped together.
+    /// Kept or dropped together.
     group: Option<String>,
 }

@@ -70,7 +70,7 @@ impl Answer for RecallAnswer {
         self.content.as_str().into()
     }
 
-    fn structured(&self) -> Value {
+    fn details(&self) -> Value {
         let Self { id, lines, .. } = self;
         serde_json::json!({ "id": id, "lines": lines })
     }
@@ -99,6 +99,10 @@ impl RecallRequest {
 
     /// Finds the block in the history, or in the store.
     fn find(&self, shelf: &Shelf, control: &Control<'_>) -> Result<Option<String>, Failure> {
+        if self.store.is_some() && !shelf.is_local() {
+            let problem = "the server has its own store; omit store".to_owned();
+            return Err(Failure::Request { path: "store".to_owned(), problem });
+        }
         let Some(TranscriptJson(text)) = &self.session else {
             let folder = self.store.clone().unwrap_or_else(|| RECALL_FOLDER.into());
             let store = RecallStore::in_folder(folder, RecallStoreOptions::default());
@@ -122,6 +126,7 @@ impl Request for RecallRequest {
         let content = self.find(shelf, control)?.ok_or_else(unknown)?;
         let counter = shelf.counter(self.tokenizer.as_deref(), DEFAULT_TOKENIZER, control)?;
         let budget = self.budget.map_or(DEFAULT_BUDGET, |Tokens(tokens)| tokens);
+        control.bound(budget, &counter);
         let lines = content.lines().count();
         let content = range.take(&content, budget, &*counter)?;
         Ok(RecallAnswer { id: self.id, content, lines })

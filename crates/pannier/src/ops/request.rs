@@ -124,9 +124,9 @@ pub trait Answer: Serialize {
     /// Returns the text for people and models.
     fn text(&self) -> Cow<'_, str>;
 
-    /// Returns the answer as data, without what `text` has already, for callers that get both.
-    fn structured(&self) -> Value {
-        // Answers are plain data, which serializes.
-        serde_json::to_value(self).unwrap_or_default()
+    /// Returns how the answer came about, without what `text` has already, for callers that get both. `Null` if the text
+    /// says everything.
+    fn details(&self) -> Value {
+        Value::Null
     }
 }

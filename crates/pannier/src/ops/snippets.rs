@@ -9,10 +9,11 @@ use pannier_snippets::{
     SnippetBundle, SnippetCatalog, SnippetList, SnippetType, SnippetsError,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::pool::DEFAULT_TOKENIZER;
 use super::values::{list, non_negative};
-use super::{Answer, Control, Count, Group, Request, Tokens};
+use super::{Answer, Control, Count, Group, Request, Sends, Tokens};
 use crate::{Failure, Shelf};
 
 request! {
@@ -157,6 +158,15 @@ impl Answer for SnippetGetAnswer {
             Self::List(list) => list.text().into(),
         }
     }
+
+    fn details(&self) -> Value {
+        let mut details = serde_json::to_value(self).unwrap_or_default();
+        let snippets = details["snippets"].as_array_mut().into_iter().flatten();
+        for snippet in snippets.filter_map(Value::as_object_mut) {
+            snippet.retain(|key, _| key != "text" && key != "description");
+        }
+        details
+    }
 }
 
 impl Answer for SnippetList<'static> {
@@ -189,6 +199,7 @@ impl Request for SnippetListRequest {
         control.step("listing snippets")?;
         let catalog = indexes.catalog()?;
         let counter = self.source.counter(&catalog, shelf, control)?;
+        bound(control, options.budget, &counter);
         Ok(catalog.list(&options, &*counter)?.into_owned())
     }
 }
@@ -200,14 +211,25 @@ impl Request for SnippetGetRequest {
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<SnippetGetAnswer, Failure> {
         self.deliver(shelf, control, |response, _| {
-            Ok(match response.clone() {
+            let answer = match response.clone() {
                 GetResponse::Snippets(bundle) => {
                     SnippetGetAnswer::Snippets(Box::new(bundle.into_owned()))
                 }
                 GetResponse::Discovery { listing, .. } => {
                     SnippetGetAnswer::List(listing.into_owned())
                 }
-            })
+            };
+            // Checked before the delivery is recorded.
+            if let (Sends::Details, Some(limit)) = (control.sends(), control.limit()) {
+                let texts = [answer.text().into_owned(), answer.details().to_string()];
+                let tokens: usize = texts.iter().map(|text| limit.counter.count(text)).sum();
+                let (smallest_budget, budget) =
+                    (i64::try_from(tokens).unwrap_or(i64::MAX), limit.tokens);
+                if smallest_budget > budget {
+                    return Err(Failure::AnswerOverBudget { smallest_budget, budget });
+                }
+            }
+            Ok(answer)
         })
     }
 }
@@ -240,8 +262,13 @@ impl SnippetGetRequest {
         let reserve = self.reserve.map(non_negative).transpose()?.unwrap_or_default();
         let budget = self.budget.map(non_negative).transpose()?;
         options.budget = budget.map(|budget| budget.saturating_sub(reserve));
+        bound(control, options.budget, &counter);
         options.resend = self.resend;
-        options.format = self.format.unwrap_or(SnippetFormat::Json).into();
+        let default = match control.sends() {
+            Sends::Data => SnippetFormat::Json,
+            Sends::Text | Sends::Details => SnippetFormat::Text,
+        };
+        options.format = self.format.unwrap_or(default).into();
         if let Some(session) = &session {
             let log = shelf.deliveries()?;
             options.delivered = log.read(session, indexes.roots()).map_err(Failure::from)?;
@@ -264,15 +291,23 @@ impl SnippetGetRequest {
     }
 }
 
+/// Records the budget, if there is one.
+fn bound(control: &Control<'_>, budget: Option<usize>, counter: &Arc<dyn TokenCounter>) {
+    if let Some(tokens) = budget {
+        control.bound(i64::try_from(tokens).unwrap_or(i64::MAX), counter);
+    }
+}
+
 impl SnippetOptions {
-    /// Returns the requested counter, or else the one that counted the indexes.
+    /// Returns the requested counter. A tool has that of the shelf, others the one that counted the indexes.
     fn counter(
         &self,
         catalog: &SnippetCatalog<'_>,
         shelf: &Shelf,
         control: &Control<'_>,
     ) -> Result<Arc<dyn TokenCounter>, Failure> {
-        match catalog.counter().filter(|_| self.tokenizer.is_none()) {
+        let is_indexed = self.tokenizer.is_none() && control.sends() == Sends::Data;
+        match catalog.counter().filter(|_| is_indexed) {
             Some(counter) => Ok(Arc::from(counter)),
             None => shelf.counter(self.tokenizer.as_deref(), DEFAULT_TOKENIZER, control),
         }

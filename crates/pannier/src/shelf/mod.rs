@@ -14,11 +14,10 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+#[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
+use std::path::Path;
 #[cfg(any(feature = "docs", feature = "snippets"))]
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(feature = "docs")]
 use pannier_docs::{DocumentIndex, Embedder, QueryVector};
@@ -147,6 +146,8 @@ pub enum ShelfError {
 pub struct Shelf {
     /// Whether names in requests may be paths.
     is_local: bool,
+    /// Paths that no client sees, and the names that stand in for them.
+    hidden: Vec<(String, String)>,
     defaults: Defaults,
     registry: PolicyRegistry,
     #[cfg(feature = "docs")]
@@ -183,6 +184,7 @@ impl Shelf {
         named_folder::check_names(folders)?;
         for folder in folders {
             let index = ReloadingIndex::open(folder.path())?;
+            self.hide(folder.path(), folder.name());
             self.documents.push((folder.name().to_owned(), index));
         }
         Ok(self)
@@ -267,6 +269,7 @@ impl Shelf {
         named_folder::check_names(folders)?;
         for folder in folders {
             let snippets = ReloadingSnippets::open(std::slice::from_ref(folder), home.clone())?;
+            self.hide(folder.path(), folder.name());
             self.snippets.push((folder.name().to_owned(), snippets));
         }
         if folders.len() > 1 {
@@ -285,6 +288,9 @@ impl Shelf {
     /// Sets the folder that records which snippets each session received.
     #[must_use]
     pub fn with_state_folder(mut self, folder: Option<PathBuf>) -> Self {
+        if let Some(folder) = &folder {
+            self.hide(folder, "the state folder");
+        }
         self.deliveries = folder.map(DeliveryLog::in_folder);
         self
     }
@@ -376,6 +382,7 @@ impl Shelf {
             }
             // Of a `.context` folder, its project is outside, too.
             let memory = if memory.root().starts_with(&named) { memory } else { memory.confined() };
+            self.hide(folder.path(), folder.name());
             self.memories.push((folder.name().to_owned(), memory));
         }
         Ok(self)
@@ -430,6 +437,22 @@ impl Shelf {
 }
 
 impl Shelf {
+    /// Hides a path from clients.
+    #[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
+    fn hide(&mut self, path: &Path, name: &str) {
+        let paths = [std::path::absolute(path).ok(), path.canonicalize().ok()];
+        for path in paths.into_iter().flatten() {
+            self.hidden.push((path.display().to_string(), name.to_owned()));
+        }
+        // A folder inside of another one is hidden first.
+        self.hidden.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+    }
+
+    /// Replaces the paths of this shelf's folders by their names, in a text for a client.
+    pub fn without_paths(&self, text: &str) -> String {
+        self.hidden.iter().fold(text.to_owned(), |text, (path, name)| text.replace(path, name))
+    }
+
     /// Returns the names of the folders of a kind.
     pub fn names(&self, kind: FolderKind) -> Vec<&str> {
         match kind {

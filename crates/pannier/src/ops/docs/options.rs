@@ -256,8 +256,27 @@ impl QueryOptions {
         name: &str,
         shelf: &Shelf,
     ) -> Result<Option<Box<dyn Embedder>>, Failure> {
-        check_local("embedder", shelf)?;
+        self.check_models(shelf)?;
         open_embedder(name, self.embedder_key_env.as_deref(), None)
+    }
+
+    /// Fails if a request to a server names a model: a client must not choose the folders that are read, the variables
+    /// that are sent and the servers that are called.
+    fn check_models(&self, shelf: &Shelf) -> Result<(), Failure> {
+        let options = [
+            ("embedder", &self.embedder),
+            ("embedder_key_env", &self.embedder_key_env),
+            ("reranker", &self.reranker),
+            ("reranker_key_env", &self.reranker_key_env),
+        ];
+        let named = options.into_iter().find(|(_, option)| option.is_some() && !shelf.is_local());
+        match named {
+            None => Ok(()),
+            Some((option, _)) => Err(Failure::Request {
+                path: option.to_owned(),
+                problem: format!("the server opens no models; omit {option}"),
+            }),
+        }
     }
 
     /// Opens the reranker, if the request names one.
@@ -266,20 +285,9 @@ impl QueryOptions {
     ///
     /// An error of the address or the key; [`Failure::Request`] on a server's shelf.
     pub fn open_reranker(&self, shelf: &Shelf) -> Result<Option<Box<dyn Reranker>>, Failure> {
+        self.check_models(shelf)?;
         let Some(name) = &self.reranker else { return Ok(None) };
-        check_local("reranker", shelf)?;
         open_reranker(name, self.reranker_key_env.as_deref())
-    }
-}
-
-/// Fails on a server's shelf: a client must not choose the folders that are read and the servers that are called.
-fn check_local(option: &str, shelf: &Shelf) -> Result<(), Failure> {
-    match shelf.is_local() {
-        true => Ok(()),
-        false => Err(Failure::Request {
-            path: option.to_owned(),
-            problem: format!("the server opens no models; omit {option}"),
-        }),
     }
 }
 

@@ -9,7 +9,7 @@ use pannier_core::{
     ContextBudget, ContextItem, ContextKind, Explanation, Pipeline, Selection, TokenCounter,
 };
 use pannier_docs::{DocumentIndex, resolve_policy};
-use pannier_layout::{DocumentLayout, SentItem, render_documents};
+use pannier_layout::{Citations, SentItem};
 use pannier_policy::{BudgetScope, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig};
 use serde::Serialize;
 use serde_json::Value;
@@ -94,7 +94,7 @@ pub struct FoundDocuments {
     pub more: usize,
     /// The tokens of the selected documents.
     pub tokens: i64,
-    /// The documents under their names.
+    /// The documents under citations, and the paths of some that are left out.
     #[serde(skip)]
     pub text: String,
 }
@@ -138,10 +138,10 @@ impl Answer for ReadAnswer {
         }
     }
 
-    fn structured(&self) -> Value {
+    fn details(&self) -> Value {
         match self {
-            Self::Documents(documents) => documents.structured(),
-            explanations => serde_json::to_value(explanations).unwrap_or_default(),
+            Self::Documents(documents) => documents.details(),
+            Self::Explanations { .. } => Value::Null,
         }
     }
 }
@@ -151,7 +151,7 @@ impl Answer for FoundDocuments {
         self.text.as_str().into()
     }
 
-    fn structured(&self) -> Value {
+    fn details(&self) -> Value {
         let mut places = self.clone();
         places.documents.iter_mut().for_each(|document| document.content.clear());
         serde_json::to_value(places).unwrap_or_default()
@@ -163,6 +163,24 @@ impl Answer for FoundDocuments {
 struct Scores {
     scores: Arc<[Option<f64>]>,
     others: usize,
+    /// The number of documents in the index.
+    documents: u32,
+}
+
+impl Citations for Scores {
+    fn lines(&self, (_, item): SentItem<'_>) -> Vec<[usize; 2]> {
+        vec![[1, item.content().lines().count().max(1)]]
+    }
+
+    fn empty_text(&self) -> String {
+        match self.scores.len() {
+            0 => format!(
+                "No document matches. Searched {} documents; try other words.\n",
+                self.documents
+            ),
+            count => format!("No document fits: {count} match. Raise the budget.\n"),
+        }
+    }
 }
 
 impl Found for Scores {
@@ -189,8 +207,17 @@ impl Found for Scores {
             omitted: stubs.to_vec(),
             more: self.others + self.scores.len() - sent.len() - stubs.len(),
             tokens: sent.iter().map(|(_, item)| item.tokens()).sum(),
-            text: render_documents(sent.iter().map(|(_, item)| *item)),
+            text: String::new(),
         }
+    }
+
+    fn text(answer: &mut FoundDocuments) -> &mut String {
+        &mut answer.text
+    }
+
+    fn omitted_line(stubs: &[OmittedDocument]) -> String {
+        let names = stubs.iter().map(|stub| format!("{} ({} tokens)", stub.path, stub.tokens));
+        format!("Not sent: {}\n", names.collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -275,7 +302,9 @@ impl ReadRequest {
             items.push(item.build()?);
             scores.push(*score);
         }
-        let scores = Scores { scores: scores.into(), others };
+        control.bound(budget.target_tokens(), &counter);
+        let documents = index.manifest().documents;
+        let scores = Scores { scores: scores.into(), others, documents };
         let options = serde_json::json!({ "paths": self.paths, "limit": limit });
         let source = ReceiptSource {
             kind: "reads".to_owned(),
@@ -325,10 +354,7 @@ impl ReadPool {
 
     fn pipeline(&self, bound: Bound) -> Result<Pipeline, Failure> {
         let pipeline = PolicyRegistry::empty().pipeline(&resolve_policy(), None)?;
-        Ok(match bound {
-            Bound::Text => pipeline.with_layout(DocumentLayout::new(Arc::clone(&self.counter))),
-            Bound::Answer => pipeline.with_layout(records::layout(&self.scores, &self.counter)),
-        })
+        Ok(pipeline.with_layout(records::layout(&self.scores, &self.counter, bound)))
     }
 
     /// Selects documents, and calls a function with the selection and its answer.
@@ -345,10 +371,7 @@ impl ReadPool {
         let selection = pipeline.run(&self.items, &self.budget);
         let selection =
             selection.map_err(|error| records::name_smallest_budget(error.into(), &self.budget))?;
-        let answer = match bound {
-            Bound::Text => records::text_answer(&self.scores, &selection),
-            Bound::Answer => records::answer(&self.scores, &self.counter, &selection),
-        };
+        let answer = records::answer(&self.scores, &self.counter, bound, &selection);
         Ok(call(&selection, answer))
     }
 
@@ -383,8 +406,11 @@ impl ReadPool {
     ///
     /// An error of the engine.
     pub fn replay(&self, receipt: &Receipt) -> Result<Replay, Failure> {
-        let pipeline = self.pipeline(records::bound_of(receipt))?;
-        records::replay(&self.scores, &self.counter, receipt, &self.items, &pipeline)
+        let Some(bound) = records::bound_of(receipt) else {
+            return records::replay_documents(receipt, &self.counter, &self.items);
+        };
+        let pipeline = self.pipeline(bound)?;
+        records::replay(&self.scores, &self.counter, bound, receipt, &self.items, &pipeline)
     }
 
     /// Explains documents by path or index.
@@ -411,11 +437,12 @@ impl Request for ReadRequest {
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<ReadAnswer, Failure> {
         let pool = self.open(shelf, control)?;
         control.step("packing documents")?;
+        let bound = Bound::new(control);
         if !self.explain.is_empty() {
-            let explanations = pool.explain(Bound::Answer, &self.explain, control)?;
+            let explanations = pool.explain(bound, &self.explain, control)?;
             let explanations = explanations.into_iter().map(Explanation::into_owned).collect();
             return Ok(ReadAnswer::Explanations { explanations });
         }
-        pool.select(Bound::Answer, |_, answer| ReadAnswer::Documents(answer))
+        pool.select(bound, |_, answer| ReadAnswer::Documents(answer))
     }
 }

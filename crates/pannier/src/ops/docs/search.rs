@@ -8,22 +8,25 @@ use pannier_core::item::Passage;
 use pannier_core::{ContextBudget, ContextItem, Explanation, Pipeline, Selection, TokenCounter};
 use pannier_docs::{
     Assembler, Candidates, DocumentIndex, Hit, LexicalScore, PassageSpans, QueryVector,
-    RerankerScore, SemanticScore, TokenBudget,
+    RerankerScore, SearchMode, SemanticScore, TokenBudget,
 };
-use pannier_layout::{DocumentLayout, SentItem};
+use pannier_layout::{Citations, SentItem};
 use pannier_policy::{Receipt, Replay};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::records::{self, Bound, Found, is_zero, rounded};
-use super::{BudgetedOptions, IndexOptions, PassageOptions, QueryOptions};
+use super::{BudgetedOptions, IndexOptions, PassageOptions, QueryOptions, Retrievers};
 use crate::ops::pool::explain;
 use crate::ops::values::list;
-use crate::ops::{Answer, Control, Count, Group, Request};
+use crate::ops::{Answer, Control, Count, Date, Group, Request};
 use crate::{Failure, Shelf};
 
 /// The budget if neither the request nor the shelf has one.
 const DEFAULT_BUDGET: i64 = 2_000;
+
+/// The longest description of filters.
+const MAX_FILTER_CHARS: usize = 200;
 
 request! {
     /// Print the passages that best match a query.
@@ -106,7 +109,7 @@ pub struct FoundPassages {
     pub more: usize,
     /// The tokens of the selected passages.
     pub tokens: i64,
-    /// The passages under the names of their documents.
+    /// The passages under citations of their lines. If nothing is found, a sentence says why.
     #[serde(skip)]
     pub text: String,
 }
@@ -173,10 +176,10 @@ impl Answer for SearchAnswer {
         }
     }
 
-    fn structured(&self) -> Value {
+    fn details(&self) -> Value {
         match self {
-            Self::Passages(passages) => passages.structured(),
-            explanations => serde_json::to_value(explanations).unwrap_or_default(),
+            Self::Passages(passages) => passages.details(),
+            Self::Explanations { .. } => Value::Null,
         }
     }
 }
@@ -186,7 +189,7 @@ impl Answer for FoundPassages {
         self.text.as_str().into()
     }
 
-    fn structured(&self) -> Value {
+    fn details(&self) -> Value {
         let mut places = self.clone();
         places.passages.iter_mut().for_each(|passage| passage.text.clear());
         serde_json::to_value(places).unwrap_or_default()
@@ -200,11 +203,12 @@ struct Places {
     /// The first line and the text of each hit, to cite by lines.
     lines: Arc<[(usize, String)]>,
     spans: PassageSpans,
-    layout: DocumentLayout,
+    /// What was searched, for a sentence about nothing found.
+    searched: Arc<str>,
 }
 
 impl Places {
-    fn new(candidates: &Candidates, budget: &TokenBudget) -> Self {
+    fn new(candidates: &Candidates, searched: &str) -> Self {
         let hits = candidates.hits();
         let best = hits.iter().map(|hit| hit.score).max().unwrap_or_default().max(1) as f64;
         let place = |hit: &Hit| FoundPassage {
@@ -231,12 +235,18 @@ impl Places {
             hits: hits.iter().map(place).collect(),
             lines: hits.iter().map(|hit| (hit.line, hit.text.clone())).collect(),
             spans: candidates.spans().clone(),
-            layout: candidates.layout(budget),
+            searched: searched.into(),
         }
     }
 
+    /// Returns the end of a passage. A truncated one ends earlier.
+    fn end(&self, (index, item): SentItem<'_>) -> usize {
+        let end = Passage::from_item(item).map(|passage| passage.range.end as usize);
+        end.unwrap_or(self.hits[index].end)
+    }
+
     /// Returns the first and last lines of the spans of a passage.
-    fn lines(&self, index: usize, spans: &[Range<usize>]) -> Vec<[usize; 2]> {
+    fn lines_of(&self, index: usize, spans: &[Range<usize>]) -> Vec<[usize; 2]> {
         let (first, text) = &self.lines[index];
         let start = self.hits[index].start;
         let line = |position: usize| {
@@ -251,6 +261,23 @@ impl Places {
     }
 }
 
+impl Citations for Places {
+    fn lines(&self, (index, item): SentItem<'_>) -> Vec<[usize; 2]> {
+        let mut spans = self.spans.get(index, item);
+        if spans.is_empty() {
+            spans.push(self.hits[index].start..self.end((index, item)));
+        }
+        self.lines_of(index, &spans)
+    }
+
+    fn empty_text(&self) -> String {
+        match self.hits.len() {
+            0 => format!("No passage matches. Searched {}.\n", self.searched),
+            count => format!("No passage fits: {count} match. Raise the budget.\n"),
+        }
+    }
+}
+
 impl Found for Places {
     type Answer = FoundPassages;
     type Record = FoundPassage;
@@ -258,14 +285,9 @@ impl Found for Places {
 
     fn record(&self, (index, item): SentItem<'_>) -> FoundPassage {
         let place = &self.hits[index];
-        // A truncated passage ends earlier.
-        let end = Passage::from_item(item).map(|passage| passage.range.end as usize);
-        let end = end.unwrap_or(place.end);
-        let spans = self.spans.get(index, item);
-        let whole = std::slice::from_ref(&(place.start..end)).to_vec();
         FoundPassage {
-            end,
-            lines: self.lines(index, if spans.is_empty() { &whole } else { &spans }),
+            end: self.end((index, item)),
+            lines: self.lines((index, item)),
             tokens: item.tokens(),
             truncated: item.original_tokens().is_some(),
             text: item.content().to_owned(),
@@ -284,8 +306,12 @@ impl Found for Places {
             omitted: stubs.to_vec(),
             more: self.hits.len() - sent.len() - stubs.len(),
             tokens: sent.iter().map(|(_, item)| item.tokens()).sum(),
-            text: self.layout.render(sent.iter().map(|(_, item)| *item)),
+            text: String::new(),
         }
+    }
+
+    fn text(answer: &mut FoundPassages) -> &mut String {
+        &mut answer.text
     }
 }
 
@@ -307,7 +333,7 @@ impl SearchRequest {
     /// Any error of the index, the query, the tokenizer or the budget.
     pub fn open(&self, shelf: &Shelf, control: &Control<'_>) -> Result<SearchPool, Failure> {
         let window = self.budget.read(DEFAULT_BUDGET, shelf)?;
-        let config = self.packing.config(&self.search, shelf, control)?;
+        let mut config = self.packing.config(&self.search, shelf, control)?;
         let counter = self.budget.counter(shelf, control)?;
         let index = match self.no_update {
             true => self.index.open(shelf)?,
@@ -317,6 +343,12 @@ impl SearchRequest {
                 self.index.open_updated(embedder, key_env, shelf, control)?
             }
         };
+        if self.lacks_embedder(&index, shelf) {
+            config.search.mode = SearchMode::Lexical;
+            control.warn(
+                "searched by words only: the index has embeddings, and their model is not available",
+            );
+        }
         control.step("searching passages")?;
         let reranker = self.search.open_reranker(shelf)?;
         let assembler = Assembler::new(&index, config)
@@ -328,8 +360,44 @@ impl SearchRequest {
         let tokens = usize::try_from(window.target_tokens()).unwrap_or_default();
         let mut budget = TokenBudget::available(tokens);
         budget.per_doc_overhead = self.packing.per_doc_overhead.map_or(10, |Count(count)| count);
-        let places = Places::new(&candidates, &budget);
+        control.bound(window.target_tokens(), &counter);
+        let places = Places::new(&candidates, &self.searched(&index));
         Ok(SearchPool { candidates, counter, window, budget, places })
+    }
+}
+
+impl SearchRequest {
+    /// Returns whether the index has embeddings that a server cannot use, because it has no model for the query.
+    fn lacks_embedder(&self, index: &DocumentIndex, shelf: &Shelf) -> bool {
+        let QueryOptions { mode, embedder, query_embedding, .. } = &self.search;
+        !shelf.is_local()
+            && mode.unwrap_or_default() == Retrievers::Hybrid
+            && embedder.is_none()
+            && query_embedding.is_none()
+            && index.manifest().model.is_some()
+            && matches!(shelf.query_vector(index), QueryVector::None)
+    }
+
+    /// Describes what was searched, and what to try.
+    fn searched(&self, index: &DocumentIndex) -> String {
+        let QueryOptions { paths, after, before, must_contain, .. } = &self.search;
+        let mut filters: Vec<String> = Vec::new();
+        if !paths.is_empty() {
+            filters.push(format!("in {}", paths.join(", ")));
+        }
+        filters.extend(after.map(|Date(time)| format!("from {time}")));
+        filters.extend(before.map(|Date(time)| format!("before {time}")));
+        if !must_contain.is_empty() {
+            filters.push(format!("with \"{}\"", must_contain.join("\", \"")));
+        }
+        let documents = index.manifest().documents;
+        match filters.is_empty() {
+            true => format!("{documents} documents; try other words"),
+            false => {
+                let filters: String = filters.join(", ").chars().take(MAX_FILTER_CHARS).collect();
+                format!("{documents} documents, only {filters}; try other words or fewer filters")
+            }
+        }
     }
 }
 
@@ -360,17 +428,9 @@ impl SearchPool {
         call: impl FnOnce(&Pipeline, &[ContextItem], &ContextBudget) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let budget = self.budget.context_budget()?;
-        let (pipeline, pool) = match bound {
-            Bound::Text => {
-                (self.candidates.pipeline(&self.budget)?, self.candidates.pool(&self.budget)?)
-            }
-            Bound::Answer => {
-                let layout = records::layout(&self.places, &self.counter);
-                let pipeline = self.candidates.pipeline_with(&self.budget, layout)?;
-                let pool = self.candidates.pool_for(&pipeline, &budget)?;
-                (pipeline, pool)
-            }
-        };
+        let layout = records::layout(&self.places, &self.counter, bound);
+        let pipeline = self.candidates.pipeline_with(&self.budget, layout)?;
+        let pool = self.candidates.pool_for(&pipeline, &budget)?;
         call(&pipeline, &pool, &budget)
     }
 
@@ -386,10 +446,7 @@ impl SearchPool {
     ) -> Result<T, Failure> {
         self.with(bound, |pipeline, pool, budget| {
             let selection = pipeline.run(pool, budget)?;
-            let answer = match bound {
-                Bound::Text => records::text_answer(&self.places, &selection),
-                Bound::Answer => records::answer(&self.places, &self.counter, &selection),
-            };
+            let answer = records::answer(&self.places, &self.counter, bound, &selection);
             Ok(call(&selection, answer))
         })
     }
@@ -442,7 +499,7 @@ impl SearchPool {
         let query = receipt.source.query.as_deref().unwrap_or_default();
         let candidates = assembler.candidates(query, vector)?;
         let budget = TokenBudget::from_receipt(receipt);
-        let places = Places::new(&candidates, &budget);
+        let places = Places::new(&candidates, "");
         let window = receipt.budget.clone();
         Ok(Self { candidates, counter, window, budget, places })
     }
@@ -453,9 +510,12 @@ impl SearchPool {
     ///
     /// An error of the engine.
     pub fn replay(&self, receipt: &Receipt) -> Result<Replay, Failure> {
-        let bound = records::bound_of(receipt);
+        let Some(bound) = records::bound_of(receipt) else {
+            let pool = self.candidates.pool(&self.budget)?;
+            return records::replay_documents(receipt, &self.counter, &pool);
+        };
         self.with(bound, |pipeline, pool, _| {
-            records::replay(&self.places, &self.counter, receipt, pool, pipeline)
+            records::replay(&self.places, &self.counter, bound, receipt, pool, pipeline)
         })
     }
 }
@@ -474,6 +534,7 @@ impl Request for SearchRequest {
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<SearchAnswer, Failure> {
         let pool = self.open(shelf, control)?;
         control.step("packing passages")?;
+        let bound = Bound::new(control);
         if !self.explain.is_empty() {
             let owned = |explanations: Vec<ExplainedPassage<Explanation<&ContextItem>>>| {
                 let owned = explanations.into_iter().map(|explained| {
@@ -483,9 +544,9 @@ impl Request for SearchRequest {
                 });
                 owned.collect()
             };
-            let explanations = pool.explain(Bound::Answer, &self.explain, control, owned)?;
+            let explanations = pool.explain(bound, &self.explain, control, owned)?;
             return Ok(SearchAnswer::Explanations { explanations });
         }
-        pool.select(Bound::Answer, |_, answer| SearchAnswer::Passages(answer))
+        pool.select(bound, |_, answer| SearchAnswer::Passages(answer))
     }
 }

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Measures the HTTP server as a team would use it; needs only Python's standard library.
+
+usage: bench/server.py [--server PATH] [--peer PATH] [--minutes N]
+
+Prints, for the server and for another build of it (--peer):
+- the latency of `ping` beside four calls with bodies of 3.6 MB;
+- the latency of 1,000 mixed calls by 32 clients;
+- the latency of `ping` from 127.0.0.1 beside 256 half-open connections from 127.0.0.2;
+- resident memory before, and ten seconds after, a hundred calls with bodies of 4 MB;
+- with --minutes, resident memory after each minute of mixed load.
+"""
+
+import argparse
+import http.client
+import json
+import pathlib
+import random
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+class Server:
+    """A server in a folder of its own, with the examples."""
+
+    def __init__(self, program):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="pannier-bench-"))
+        shutil.copytree(ROOT / "examples", self.folder / "examples")
+        run = [program, "build", "--sources", "examples/handbook", "--cache", "handbook"]
+        subprocess.run(run, cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
+        serve = [program, "mcp", "--cache", "handbook", "--docs", "examples/snippets", "--context", "examples/harbour"]
+        self.process = subprocess.Popen([*serve, "--http", "0"], cwd=self.folder, stderr=subprocess.PIPE, text=True)
+        line = self.process.stderr.readline()
+        self.port = int(re.search(r":(\d+)/mcp", line)[1])
+        # Nobody reads the log.
+        threading.Thread(target=self.drain_log, daemon=True).start()
+
+    def drain_log(self):
+        for _ in self.process.stderr:
+            pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.folder)
+
+    def resident(self):
+        """Resident memory in MB."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+
+class Client:
+    """A client that keeps its connection."""
+
+    def __init__(self, server):
+        self.server, self.connection = server, None
+
+    def call(self, body):
+        """Sends a message, and returns the seconds until its response is read."""
+        started = time.perf_counter()
+        for attempt in range(2):
+            if self.connection is None:
+                self.connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
+            try:
+                self.connection.request("POST", "/mcp", body, HEADERS)
+                response = self.connection.getresponse()
+                text = response.read()
+                break
+            except (ConnectionError, http.client.RemoteDisconnected):
+                # The server closed an idle connection.
+                self.connection = None
+                if attempt:
+                    raise
+        if response.status != 200 or b'"isError":true' in text or b'"error"' in text[:60]:
+            raise RuntimeError(f"{response.status}: {text[:200]}")
+        return time.perf_counter() - started
+
+
+def tool(name, **arguments):
+    params = {"name": name, "arguments": arguments}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+
+
+def pack(size):
+    """A call of about this many bytes."""
+    content = "Refunds take five days after the parcel is back. " * 20
+    items = [{"content": f"{number} {content}", "id": str(number)} for number in range(size // (len(content) + 40))]
+    return tool("select_context", items=items, budget=2000)
+
+
+def percentile(times, share):
+    times = sorted(times)
+    return times[min(len(times) - 1, int(len(times) * share))] * 1000
+
+
+def beside(work, measure):
+    """Calls `measure` repeatedly while the functions of `work` run on threads."""
+    threads = [threading.Thread(target=one) for one in work]
+    for thread in threads:
+        thread.start()
+    times = []
+    time.sleep(0.2)
+    while any(thread.is_alive() for thread in threads) or len(times) < 20:
+        times.append(measure())
+        time.sleep(0.01)
+    for thread in threads:
+        thread.join()
+    return times
+
+
+def ping_beside_large_calls(server):
+    body = pack(3_600_000)
+    # Several rounds, so that there are enough pings.
+    work = [lambda: [Client(server).call(body) for _ in range(3)] for _ in range(4)]
+    pings = Client(server)
+    times = beside(work, lambda: pings.call(json.dumps(PING)))
+    print(f"  ping beside four 3.6 MB calls: p50 {percentile(times, 0.5):.1f} ms, p99 {percentile(times, 0.99):.1f} ms, "
+          f"{len(times)} pings")
+
+
+def mixed_calls(seed):
+    """Bodies of mixed calls: mostly small, some of 100 kB, few of 1 MB."""
+    small = [
+        json.dumps(PING),
+        tool("search_docs", query="how do we deploy", budget=500),
+        tool("read_docs", query="deploy", budget=500),
+        tool("get_memory", budget=400),
+        tool("get_context"),
+        tool("get_context", snippet_ids=["project/spec/refund-endpoint"]),
+        pack(5_000),
+    ]
+    middle, large = pack(100_000), pack(1_000_000)
+    chooser = random.Random(seed)
+    while True:
+        kind = chooser.random()
+        yield large if kind < 0.01 else middle if kind < 0.1 else chooser.choice(small)
+
+
+def mixed(server, clients, calls):
+    times, lock, left = [], threading.Lock(), iter(range(calls))
+
+    def run(seed):
+        client, bodies = Client(server), mixed_calls(seed)
+        while True:
+            with lock:
+                if next(left, None) is None:
+                    return
+            elapsed = client.call(next(bodies))
+            with lock:
+                times.append(elapsed)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(clients)]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return times, time.perf_counter() - started
+
+
+def mixed_calls_of_many_clients(server):
+    times, seconds = mixed(server, 32, 1_000)
+    if len(times) != 1_000:
+        print(f"  error: {1_000 - len(times)} calls failed")
+    print(f"  1,000 mixed calls by 32 clients: p50 {percentile(times, 0.5):.1f} ms, p99 {percentile(times, 0.99):.1f} ms, "
+          f"{seconds:.1f} s")
+
+
+def half_open_connections(server):
+    half_open = []
+    for _ in range(256):
+        connection = socket.create_connection(("127.0.0.1", server.port), source_address=("127.0.0.2", 0))
+        connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: loc")
+        half_open.append(connection)
+    times = []
+    for _ in range(20):
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+            started = time.perf_counter()
+            connection.request("POST", "/mcp", json.dumps(PING), HEADERS)
+            connection.getresponse().read()
+            times.append(time.perf_counter() - started)
+        except OSError:
+            print("  256 half-open connections from 127.0.0.2: 127.0.0.1 is locked out")
+            break
+    else:
+        print(f"  256 half-open connections from 127.0.0.2: ping from 127.0.0.1 p99 {percentile(times, 0.99):.1f} ms")
+    for connection in half_open:
+        connection.close()
+
+
+def memory_after_large_calls(server):
+    client = Client(server)
+    client.call(tool("search_docs", query="how do we deploy", budget=500))
+    client.call(pack(4_000))
+    before, body, peak = server.resident(), pack(4_000_000), 0
+
+    def run():
+        own = Client(server)
+        for _ in range(25):
+            own.call(body)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        peak = max(peak, server.resident())
+        time.sleep(0.1)
+    end = server.resident()
+    time.sleep(10)
+    after = server.resident()
+    print(f"  resident memory: {before:.0f} MB before a hundred 4 MB calls, peak {peak:.0f} MB, {end:.0f} MB at their end, "
+          f"{after:.0f} MB ten seconds later ({after / before:.2f}x)")
+
+
+def soak(server, minutes):
+    for minute in range(minutes):
+        calls, end = 0, time.time() + 60
+        while time.time() < end:
+            times, _ = mixed(server, 8, 200)
+            calls += len(times)
+        print(f"  minute {minute + 1}: {calls} calls, {server.resident():.0f} MB", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", default=ROOT / "target/release/pannier", type=pathlib.Path)
+    parser.add_argument("--peer", type=pathlib.Path)
+    parser.add_argument("--minutes", default=0, type=int)
+    parser.add_argument("--only", choices=["ping", "mixed", "half-open", "memory"])
+    arguments = parser.parse_args()
+    parts = {
+        "ping": ping_beside_large_calls,
+        "mixed": mixed_calls_of_many_clients,
+        "half-open": half_open_connections,
+        "memory": memory_after_large_calls,
+    }
+    for program in filter(None, [arguments.server, arguments.peer]):
+        print(f"{program}:", flush=True)
+        for name, part in parts.items():
+            if arguments.only in (None, name):
+                with Server(program.resolve()) as server:
+                    part(server)
+        if arguments.minutes and program == arguments.server:
+            with Server(program.resolve()) as server:
+                soak(server, arguments.minutes)
+
+
+main()

@@ -1,0 +1,211 @@
+//! The server as a process: the commands of its page, the log, and signals.
+//!
+//! `PANNIER_BLESS=1 cargo test -p pannier-cli --test server` rewrites the outputs of the page; look at `git diff` before you
+//! keep it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+
+struct Server {
+    child: Child,
+    address: String,
+    /// The rest of standard error.
+    log: Option<JoinHandle<String>>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn program(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
+    command.args(arguments).current_dir(folder);
+    command.env("XDG_STATE_HOME", folder.join("state")).env_remove("PANNIER_MCP_TOKEN");
+    command.env("XDG_CONFIG_HOME", folder.join("config")).env("NO_COLOR", "1");
+    command
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("server-{name}"));
+    let _ = fs::remove_dir_all(&folder);
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"), &folder);
+    let built = program(&folder, &["docs", "index", "handbook", "--index", "index"]).output();
+    assert!(built.unwrap().status.success());
+    folder
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (entry, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).unwrap();
+        if entry.is_dir() { copy(&entry, &to) } else { _ = fs::copy(&entry, &to).unwrap() }
+    }
+}
+
+impl Server {
+    fn start(folder: &Path, more: &[&str]) -> Self {
+        let arguments = ["serve", "--http", "0", "--index", "handbook=index"].as_slice();
+        let folders = ["--snippets", "snippets", "--memory", "harbour"].as_slice();
+        let mut child = program(folder, &[arguments, folders, more].concat())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut first = String::new();
+        let address = loop {
+            let mut line = String::new();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "{first}");
+            if let Some(url) = line.trim().strip_prefix("listening at http://") {
+                break url.strip_suffix("/mcp").unwrap().to_owned();
+            }
+            first.push_str(&line);
+        };
+        let log = std::thread::spawn(move || {
+            let mut text = first;
+            let _ = stderr.read_to_string(&mut text);
+            text
+        });
+        Self { child, address, log: Some(log) }
+    }
+
+    fn post(&self, path: &str, headers: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let length = body.len();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    /// Sends SIGTERM, and returns the exit code and the log.
+    #[cfg(unix)]
+    fn terminate(mut self) -> (Option<i32>, String) {
+        let kill = Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(kill.unwrap().success());
+        let code = self.child.wait().unwrap().code();
+        (code, self.log.take().unwrap().join().unwrap())
+    }
+}
+
+fn read(mut stream: TcpStream) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[cfg(unix)]
+#[test]
+fn page_shows_what_the_server_answers() {
+    let folder = folder("page");
+    let server = Server::start(&folder, &["--log-level", "warn"]);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/server.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (mut shown, mut routes) = (String::new(), Vec::new());
+    let (mut is_output, mut is_console) = (false, false);
+    for line in page.lines() {
+        if line.starts_with("```") {
+            (is_console, is_output) = (line == "```console", false);
+        }
+        if let Some(command) = line.strip_prefix("$ ").filter(|_| is_console) {
+            is_output = true;
+            let command = command.replace("localhost:8642", &server.address);
+            let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+            assert!(output.status.success(), "{command}");
+            let output = String::from_utf8(output.stdout).unwrap();
+            shown.push_str(&format!("{line}\n{}\n\n", output.trim_end()));
+            routes.extend(
+                command
+                    .split(' ')
+                    .find_map(|word| word.split_once("/v1/"))
+                    .map(|it| it.1.to_owned()),
+            );
+        } else if !is_output {
+            shown.push_str(&format!("{line}\n"));
+        }
+    }
+    if std::env::var_os("PANNIER_BLESS").is_some() {
+        fs::write(&path, &shown).unwrap();
+    }
+    let page = fs::read_to_string(&path).unwrap();
+    for (actual, expected) in shown.lines().zip(page.lines()) {
+        assert_eq!(actual, expected);
+    }
+    assert_eq!(shown.len(), page.len());
+    let openapi = fs::read_to_string(path.with_file_name("openapi.json")).unwrap();
+    let openapi: Value = serde_json::from_str(&openapi).unwrap();
+    for route in openapi["paths"].as_object().unwrap().keys() {
+        let name = route.strip_prefix("/v1/").unwrap();
+        assert!(routes.iter().any(|other| other == name), "{route} has no example");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn log_has_names_and_sizes_and_no_contents() {
+    let folder = folder("log");
+    fs::write(folder.join("tokens"), "ci 0123456789abcdef-secret\n").unwrap();
+    let server = Server::start(&folder, &["--token-file", "tokens", "--log-format", "json"]);
+    let headers = "Authorization: Bearer 0123456789abcdef-secret\r\n";
+    let answer = read(server.post("/v1/count", headers, r#"{"texts":["topsecret"]}"#));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let denied =
+        read(server.post("/v1/topsecret", "Authorization: Bearer topsecret-token-x\r\n", "{}"));
+    assert!(denied.starts_with("HTTP/1.1 401"), "{denied}");
+    let (code, log) = server.terminate();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("warning: other users can read the tokens in tokens"), "{log}");
+    let lines: Vec<Value> =
+        log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let request = |status: u64| lines.iter().find(|line| line["status"] == status).unwrap();
+    let counted = request(200);
+    assert_eq!(
+        (&counted["client"], &counted["route"], &counted["request_bytes"]),
+        (&json!("ci"), &json!("/v1/count"), &json!(23))
+    );
+    assert!(counted["ms"].is_number() && counted["id"].is_string(), "{counted}");
+    assert_eq!((&request(401)["client"], &request(401)["route"]), (&json!("-"), &json!("other")));
+    assert!(!log.contains("topsecret") && !log.contains("0123456789abcdef"), "{log}");
+}
+
+#[cfg(unix)]
+#[test]
+fn private_token_file_has_no_warning() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = folder("private");
+    let path = folder.join("tokens");
+    fs::write(&path, "0123456789abcdef\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let (code, log) = Server::start(&folder, &["--token-file", "tokens"]).terminate();
+    assert!(code == Some(0) && !log.contains("warning"), "{log}");
+}
+
+#[cfg(unix)]
+#[test]
+fn sigterm_answers_fifty_calls_in_flight() {
+    let folder = folder("drain");
+    let server = Server::start(&folder, &[]);
+    let items: Vec<Value> = (0..400)
+        .map(|number| json!({ "content": format!("Item {number} about refunds. ").repeat(5) }))
+        .collect();
+    let body = json!({ "items": items, "budget": 500 }).to_string();
+    let calls: Vec<_> = (0..50).map(|_| server.post("/v1/pack", "", &body)).collect();
+    let reads: Vec<_> = calls.into_iter().map(|call| std::thread::spawn(|| read(call))).collect();
+    let (code, log) = server.terminate();
+    for answer in reads {
+        let answer = answer.join().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer:.300}");
+    }
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("draining") && log.contains("stopped"), "{log}");
+}

@@ -1,0 +1,217 @@
+//! Checks before a request is read: `Host`, `Origin`, token and content type.
+//!
+//! Every page in a developer's browser can reach a server on that machine. So requests for a foreign `Host` (DNS rebinding)
+//! or from a foreign `Origin` are rejected, also with a valid token.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use crate::app::App;
+use crate::problem::Problem;
+
+/// The names of this machine.
+const LOCAL_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// The name of a client: that of its token, or its address.
+#[derive(Clone, Debug)]
+pub(crate) struct Client(pub(crate) Arc<str>);
+
+/// The address of a client, which the listener adds to each request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerAddress(pub(crate) SocketAddr);
+
+/// The hosts and origins that a server accepts.
+#[derive(Debug)]
+pub(crate) struct Allowed {
+    hosts: Vec<String>,
+    /// Besides those of this machine.
+    origins: Vec<HeaderValue>,
+}
+
+impl Allowed {
+    pub(crate) fn new(own: IpAddr, hosts: &[String], origins: &[HeaderValue]) -> Self {
+        let own = (!own.is_unspecified()).then(|| own.to_string());
+        let local = LOCAL_HOSTS.map(str::to_owned).into_iter();
+        let hosts = local.chain(own).chain(hosts.iter().map(|host| host.to_ascii_lowercase()));
+        Self { hosts: hosts.collect(), origins: origins.to_vec() }
+    }
+
+    /// Returns whether a request is for this server, and `None` if it has not exactly one `Host`.
+    fn is_host(&self, headers: &HeaderMap, uri: &Uri) -> Option<bool> {
+        let mut hosts = headers.get_all(HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else { return None };
+        let host = host.to_str().ok()?.parse().ok()?;
+        Some(
+            self.has_host(&host)
+                && uri.authority().is_none_or(|authority| self.has_host(authority)),
+        )
+    }
+
+    fn has_host(&self, authority: &Authority) -> bool {
+        let whole = authority.as_str().to_ascii_lowercase();
+        let name = bare_host(authority.host());
+        !whole.contains('@') && self.hosts.iter().any(|host| *host == name || *host == whole)
+    }
+
+    /// Returns whether a request comes from a program, from a page of this machine, or from an allowed origin.
+    fn is_origin(&self, headers: &HeaderMap) -> bool {
+        let mut origins = headers.get_all(ORIGIN).iter();
+        match (origins.next(), origins.next()) {
+            (None, _) => true,
+            (Some(origin), None) => self.origins.contains(origin) || is_local_page(origin),
+            _ => false,
+        }
+    }
+}
+
+/// Returns the host without the brackets of an IPv6 address.
+fn bare_host(host: &str) -> String {
+    host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
+}
+
+fn is_local_page(origin: &HeaderValue) -> bool {
+    let authority = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
+    let authority = authority.and_then(|authority| authority.parse::<Authority>().ok());
+    authority.is_some_and(|authority| {
+        !authority.as_str().contains('@') && LOCAL_HOSTS.contains(&&*bare_host(authority.host()))
+    })
+}
+
+/// Returns whether a content type is JSON.
+fn is_json(kind: &HeaderValue) -> bool {
+    let kind = kind.to_str().unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Rejects a request that is not for this server, not allowed, or not JSON; otherwise adds its [`Client`].
+pub(crate) async fn check(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let headers = request.headers();
+    match app.allowed.is_host(headers, request.uri()) {
+        Some(true) => {}
+        Some(false) => {
+            return Problem::new(StatusCode::FORBIDDEN, "forbidden", "this is another host")
+                .hint("use the server's own address, or start it with --allow-host")
+                .into();
+        }
+        None => {
+            let message = "the request has no valid Host header, or two of them";
+            return Problem::new(StatusCode::BAD_REQUEST, "invalid_input", message)
+                .hint("send one")
+                .into();
+        }
+    }
+    if !app.allowed.is_origin(headers) {
+        let message = "the request comes from a page of another origin";
+        return Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+            .hint("start the server with --allow-origin")
+            .into();
+    }
+    let client = match app.tokens.is_empty() {
+        true => request.extensions().get::<PeerAddress>().map_or_else(
+            || Arc::from("unknown"),
+            |PeerAddress(address)| address.ip().to_string().into(),
+        ),
+        false => match app.tokens.client(headers.get(AUTHORIZATION)) {
+            Some(client) => client,
+            None => {
+                let message = "a bearer token is required";
+                let mut response: Response =
+                    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+                        .hint("send the header Authorization: Bearer TOKEN")
+                        .into();
+                let scheme = HeaderValue::from_static("Bearer");
+                response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+                return response;
+            }
+        },
+    };
+    if request.method() == Method::POST && !headers.get(CONTENT_TYPE).is_some_and(is_json) {
+        let message = "the content type is not application/json";
+        return Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_input", message)
+            .hint("send the header Content-Type: application/json")
+            .into();
+    }
+    request.extensions_mut().insert(Client(Arc::clone(&client)));
+    let mut response = next.run(request).await;
+    // For the log.
+    response.extensions_mut().insert(Client(client));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &axum::http::HeaderName, values: &[&str]) -> HeaderMap {
+        let values = values.iter().map(|value| (name.clone(), value.parse().unwrap()));
+        values.collect()
+    }
+
+    #[test]
+    fn requests_name_one_allowed_host() {
+        let hosts = ["Box.example".to_owned(), "other.example:80".to_owned()];
+        let allowed = Allowed::new([10, 0, 0, 1].into(), &hosts, &[]);
+        let check = |hosts: &[&str], uri: &str| {
+            allowed.is_host(&headers(&HOST, hosts), &uri.parse().unwrap())
+        };
+        let is_host = |hosts: &[&str], uri: &str| check(hosts, uri) == Some(true);
+        for host in [
+            "localhost",
+            "LOCALHOST:8642",
+            "127.0.0.1:1",
+            "[::1]:8642",
+            "10.0.0.1:8642",
+            "box.example",
+            "other.example:80",
+        ] {
+            assert!(is_host(&[host], "/mcp"), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost@evil.example",
+            "a@localhost",
+            "other.example:81",
+            "other.example",
+            "10.0.0.2",
+        ] {
+            assert!(!is_host(&[host], "/mcp"), "{host}");
+        }
+        assert_eq!((check(&[], "/mcp"), check(&["localhost", "localhost"], "/mcp")), (None, None));
+        assert!(!is_host(&["localhost"], "http://evil.example/mcp"));
+        assert!(is_host(&["localhost"], "http://localhost/mcp"));
+    }
+
+    #[test]
+    fn pages_need_an_allowed_origin() {
+        let page = HeaderValue::from_static("https://app.example");
+        let allowed = Allowed::new([127, 0, 0, 1].into(), &[], &[page]);
+        let is_origin = |origins: &[&str]| allowed.is_origin(&headers(&ORIGIN, origins));
+        assert!(is_origin(&[]));
+        for origin in ["http://localhost:1234", "http://[::1]", "https://app.example"] {
+            assert!(is_origin(&[origin]), "{origin}");
+        }
+        for origin in [
+            "https://evil.example",
+            "http://localhost.evil.example",
+            "null",
+            "x",
+            "http://a@localhost",
+        ] {
+            assert!(!is_origin(&[origin]), "{origin}");
+        }
+        assert!(!is_origin(&["http://localhost", "http://localhost"]));
+    }
+}

@@ -1,0 +1,6 @@
+//! The server by raw requests over TCP.
+
+mod api;
+mod guard;
+mod operations;
+mod server;
