@@ -63,6 +63,14 @@ impl FileLock {
     }
 }
 
+impl Drop for FileLock {
+    /// Unlocks the file. Closing it is not enough: a process that another thread starts at this moment has a copy of the
+    /// descriptor until it executes its program, and would hold the lock that long.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
 fn open(path: &Path) -> io::Result<File> {
     if fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(io::Error::other("it is not a file; remove it"));

@@ -87,7 +87,7 @@ fn busy_and_broken_servers_are_asked_again() {
         let begin = Instant::now();
         open(&server).unwrap();
         assert_eq!(server.received().len(), count + 1);
-        assert_eq!(begin.elapsed() >= Duration::from_secs(1), waits);
+        assert!(!waits || begin.elapsed() >= Duration::from_secs(1));
     }
 }
 

@@ -149,17 +149,12 @@ fn large(count: usize) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn a_large_folder_parses_within_two_seconds() {
-    let files = large(1_000);
-    let start = Instant::now();
-    let memory = Memory::from_files(files);
-    let took = start.elapsed();
+fn a_large_folder_parses() {
+    let memory = Memory::from_files(large(1_000));
     for section in [Section::Tasks, Section::Decisions, Section::Learnings] {
         assert_eq!(memory.section(section).len(), 1_000);
     }
     assert_eq!(memory.warnings(), []);
-    // It takes a few milliseconds in release builds; this bound is for debug builds on slow machines.
-    assert!(took.as_secs() < 2, "{took:?}");
 }
 
 #[test]

