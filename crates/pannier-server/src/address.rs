@@ -22,6 +22,11 @@ impl Address {
     pub(crate) fn ip(&self) -> IpAddr {
         self.0.ip()
     }
+
+    /// Returns whether only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        self.0.ip().is_loopback()
+    }
 }
 
 impl FromStr for Address {

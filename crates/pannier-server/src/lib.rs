@@ -27,13 +27,18 @@ pub use logs::{LogFormat, LogGuard, LogLevel, init_logs};
 pub use tokens::BearerTokens;
 pub use watch::{WatchOptions, Watcher};
 
+use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::Request;
 use axum::http::{HeaderValue, Uri};
+use axum::response::Response;
 use pannier_mcp::Server;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tower::Service;
 
 use app::App;
 use guard::Allowed;
@@ -128,28 +133,54 @@ pub async fn serve_until(
     if !address.ip().is_loopback() && options.tokens.is_empty() {
         return Err(HttpError::Open { address });
     }
-    let bound = TcpListener::bind(address).await.and_then(|listener| {
-        let address = listener.local_addr()?;
-        Ok((listener, address))
-    });
-    let (listener, address) = bound.map_err(HttpError::io(format!("listen at {address}")))?;
+    let (listener, address) = bind(options.address).await?;
     let allowed = Allowed::new(options.address.ip(), &options.hosts, &options.origins);
     let stop = CancellationToken::new();
     let app = Arc::new(App::new(server, options, allowed, stop.clone()));
     let router = app::router(&app, options);
-    let connections = Arc::new(Connections::default());
     ready(&format!("http://{address}"));
-    let drain = app.drain.clone();
-    let accepting = listener::accept(listener, router, &connections, &drain);
+    serve_router(listener, router, &app.drain, options.drain, signal).await;
+    stop.cancel();
+    Ok(())
+}
+
+/// Listens at an address; returns its actual port, too.
+///
+/// # Errors
+///
+/// [`HttpError::Io`] if it is in use.
+pub async fn bind(address: Address) -> Result<(TcpListener, SocketAddr), HttpError> {
+    let Address(address) = address;
+    let bound = TcpListener::bind(address).await.and_then(|listener| {
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    });
+    bound.map_err(HttpError::io(format!("listen at {address}")))
+}
+
+/// Serves a router or another service, with bounded connections, until `signal`. Then cancels `drain`, and serves until the requests in flight
+/// are answered, at most for `time`.
+pub async fn serve_router<S>(
+    listener: TcpListener,
+    router: S,
+    drain: &CancellationToken,
+    time: Duration,
+    signal: impl Future<Output = ()>,
+) where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    let connections = Arc::new(Connections::default());
+    let accepting = listener::accept(listener, router, &connections, drain);
     let stopping = async {
         signal.await;
-        tracing::info!(in_flight = app.metrics.in_flight(), "draining");
+        tracing::info!(in_flight = connections.requests(), "draining");
         drain.cancel();
-        tokio::time::sleep(options.drain).await;
+        tokio::time::sleep(time).await;
     };
     let draining = async {
         accepting.await;
-        drained(&app, &connections).await;
+        drained(&connections).await;
     };
     let is_drained = tokio::select! {
         () = draining => true,
@@ -157,18 +188,16 @@ pub async fn serve_until(
     };
     match is_drained {
         true => tracing::info!("stopped"),
-        false => tracing::warn!(in_flight = app.metrics.in_flight(), "stopped before all answers"),
+        false => tracing::warn!(in_flight = connections.requests(), "stopped before all answers"),
     }
-    stop.cancel();
-    Ok(())
 }
 
 /// Waits until all connections are closed, or until no request was in flight for a while: idle clients may stay forever.
-async fn drained(app: &App, connections: &Connections) {
+async fn drained(connections: &Connections) {
     let mut quiet = Duration::ZERO;
     while connections.len() > 0 && quiet < QUIET_TIME {
         tokio::time::sleep(DRAIN_POLL_INTERVAL).await;
-        quiet = match app.metrics.in_flight() {
+        quiet = match connections.requests() {
             0 => quiet + DRAIN_POLL_INTERVAL,
             _ => Duration::ZERO,
         };
@@ -176,7 +205,7 @@ async fn drained(app: &App, connections: &Connections) {
 }
 
 /// Registers for signals at once; the future ends with the first signal.
-fn shutdown_signal() -> impl Future<Output = ()> {
+pub fn shutdown_signal() -> impl Future<Output = ()> {
     #[cfg(unix)]
     let terminate = {
         use tokio::signal::unix::{SignalKind, signal};

@@ -11,15 +11,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
+use axum::response::Response;
 use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
+use tower::{Service, ServiceExt};
 
 use crate::IO_TIMEOUT;
 use crate::guard::PeerAddress;
@@ -127,6 +127,11 @@ impl Connections {
     pub(crate) fn len(&self) -> usize {
         self.state().open.len()
     }
+
+    /// Returns the number of requests whose responses are not complete.
+    pub(crate) fn requests(&self) -> usize {
+        self.state().open.values().filter_map(|connection| connection.requests).sum()
+    }
 }
 
 impl State {
@@ -166,12 +171,18 @@ impl Drop for RunningRequest {
 }
 
 /// Accepts connections until `drain` is cancelled; then takes on those that the system has accepted already.
-pub(crate) async fn accept(
+pub(crate) async fn accept<S>(
     listener: TcpListener,
-    router: Router,
+    router: S,
     connections: &Arc<Connections>,
     drain: &CancellationToken,
-) {
+) where
+    S: Service<axum::extract::Request, Response = Response, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
     let mut is_draining = false;
     loop {
         let accepted = tokio::select! {
@@ -208,15 +219,21 @@ pub(crate) async fn accept(
 }
 
 /// Serves a connection until its client closes it, or it is closed.
-async fn serve(
+async fn serve<S>(
     stream: TcpStream,
     peer: SocketAddr,
-    router: Router,
+    router: S,
     open: Arc<OpenConnection>,
     close: CancellationToken,
     is_short: bool,
     drain: CancellationToken,
-) {
+) where
+    S: Service<axum::extract::Request, Response = Response, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
     let requests = Arc::clone(&open);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         requests.connections.begin_request(requests.number);
@@ -240,6 +257,7 @@ async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(IO_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
+        .preserve_header_case(true)
         .serve_connection(TokioIo::new(WriteTimeout::new(stream, IO_TIMEOUT)), service);
     let mut connection = std::pin::pin!(connection);
     let (mut is_draining, mut is_shut, mut is_short) = (false, false, is_short);

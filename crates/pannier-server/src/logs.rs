@@ -118,7 +118,8 @@ pub fn init_logs(format: LogFormat, level: LogLevel) -> LogGuard {
     // Without a thread, lines are dropped.
     drop(thread);
     let writer = LineWriter(lines.clone());
-    let own = Targets::new().with_target("pannier_server", level);
+    let own =
+        Targets::new().with_target("pannier_server", level).with_target("pannier_gateway", level);
     let layer = fmt::layer().with_writer(writer).with_target(false).with_ansi(false);
     let subscriber = tracing_subscriber::registry();
     // An error means that another log is set.

@@ -64,7 +64,7 @@ struct RouteMetrics {
 
 impl Metrics {
     /// Returns the number of requests whose responses are not complete.
-    pub(crate) fn in_flight(&self) -> i64 {
+    fn in_flight(&self) -> i64 {
         self.in_flight.load(Ordering::Relaxed)
     }
 

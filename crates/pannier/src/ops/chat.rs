@@ -173,7 +173,7 @@ impl From<ProviderName> for Provider {
 }
 
 /// Returns the tokenizer for requests of unknown models.
-fn default_tokenizer(provider: Provider) -> &'static str {
+pub fn default_tokenizer(provider: Provider) -> &'static str {
     match provider {
         Provider::Anthropic => "claude",
         Provider::Gemini => "gemini",

@@ -49,7 +49,7 @@ mod whatif;
 #[cfg(feature = "chat")]
 pub use chat::{
     ChatAnswer, ChatRequest, FittedChat, FittedMessage, LogName, OpenChat, ProviderName,
-    TranscriptJson, TrimmedChat,
+    TranscriptJson, TrimmedChat, default_tokenizer,
 };
 pub use compare::CompareRequest;
 pub use control::{Control, Decided, Limit, Notes, Sends};

@@ -1,0 +1,395 @@
+//! Forwarding: from the head of a request to the end of its response.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::Request;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+use axum::response::Response;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Frame, SizeHint};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use pannier_chat::Provider;
+use serde_json::json;
+use tokio::time::Sleep;
+
+use crate::fit::{Decision, Figures, Fitter};
+use crate::headers::{clean_request, remove_hop_by_hop};
+use crate::metrics::{Metrics, Outcome};
+use crate::upstream::{self, Upstreams};
+use crate::{GatewayError, GatewayOptions, encoding};
+
+/// The time in which a provider must accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time for which an idle connection to a provider is kept.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+const FIT: HeaderName = HeaderName::from_static("pannier-fit");
+const TOKENS_IN: HeaderName = HeaderName::from_static("pannier-tokens-in");
+const TOKENS_SENT: HeaderName = HeaderName::from_static("pannier-tokens-sent");
+
+/// Forwards requests to providers.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    fitter: Arc<Fitter>,
+    upstreams: Upstreams,
+    client: Client<HttpsConnector<HttpConnector>, Body>,
+    is_strict: bool,
+    max_body_bytes: usize,
+    timeout: Duration,
+    metrics: Arc<Metrics>,
+}
+
+impl Gateway {
+    pub(crate) fn new(
+        options: &GatewayOptions,
+        fitter: Fitter,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, GatewayError> {
+        let mut http = HttpConnector::new();
+        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        http.set_nodelay(true);
+        http.enforce_http(false);
+        let https = HttpsConnectorBuilder::new()
+            .try_with_platform_verifier()
+            .map_err(|error| GatewayError::Certificates(std::io::Error::other(error)))?
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(http);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_timer(TokioTimer::new())
+            .http1_preserve_header_case(true)
+            .build(https);
+        Ok(Self {
+            fitter: Arc::new(fitter),
+            upstreams: options.upstreams.clone(),
+            client,
+            is_strict: options.is_strict,
+            max_body_bytes: options.max_body_bytes,
+            timeout: options.timeout,
+            metrics,
+        })
+    }
+
+    /// Forwards a request, and returns the provider's response or our own error.
+    pub(crate) async fn forward(self: Arc<Self>, request: Request) -> Response {
+        let started = Instant::now();
+        let path = request.uri().path();
+        let provider = upstream::provider(path).filter(|_| request.method() == Method::POST);
+        // Other paths are not logged: a path or its query can have secrets.
+        let route = provider.map_or("other", |_| route_name(path));
+        let mut exchange = Exchange { outcome: Outcome::Passed, figures: None, decided: None };
+        let response = match refusal(&request) {
+            Some(problem) => problem.into_response(),
+            None => match self.exchange(provider, request, &mut exchange).await {
+                Ok(response) => exchange.mark(response),
+                Err(problem) => exchange.mark(problem.into_response()),
+            },
+        };
+        let Exchange { outcome, figures, decided } = exchange;
+        self.metrics.record(outcome, figures, response.status());
+        let Figures { tokens_in, tokens_sent, cuts, is_batch } = figures.unwrap_or_default();
+        tracing::info!(
+            route,
+            fit = outcome.name(),
+            status = response.status().as_u16(),
+            tokens_in,
+            tokens_sent,
+            cuts,
+            is_batch,
+            decide_ms = decided.map_or(0.0, millis),
+            head_ms = millis(started.elapsed()),
+            "forwarded"
+        );
+        response
+    }
+
+    async fn exchange(
+        &self,
+        provider: Option<Provider>,
+        request: Request,
+        exchange: &mut Exchange,
+    ) -> Result<Response, Problem> {
+        let (mut head, body) = request.into_parts();
+        let upstream = self.upstreams.of(provider);
+        let url = upstream.url(&head.uri).ok_or_else(Problem::path)?;
+        let body = match provider {
+            None => body,
+            Some(provider) => {
+                let body = self.read(body).await?;
+                self.fit(provider, &mut head.headers, body, exchange).await?
+            }
+        };
+        clean_request(&mut head.headers);
+        (head.uri, head.version) = (url, Version::HTTP_11);
+        let sending = self.client.request(Request::from_parts(head, body));
+        let response = match tokio::time::timeout(self.timeout, sending).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                // The sources of the error say more, and may contain the address of a provider only.
+                let error = root_cause(&error);
+                tracing::warn!(provider = %upstream.authority(), %error, "no response");
+                self.metrics.add_upstream_error();
+                return Err(Problem::no_response(&error));
+            }
+            Err(_) => {
+                self.metrics.add_upstream_error();
+                return Err(Problem::timeout(self.timeout));
+            }
+        };
+        let (mut head, body) = response.into_parts();
+        remove_hop_by_hop(&mut head.headers);
+        Ok(Response::from_parts(head, Body::new(TimedBody::new(body, self.timeout))))
+    }
+
+    /// Reads a body within the bounds of size and time.
+    async fn read(&self, body: Body) -> Result<Bytes, Problem> {
+        // A stated length is enough to refuse.
+        if body.size_hint().lower() > self.max_body_bytes as u64 {
+            return Err(Problem::too_long(self.max_body_bytes));
+        }
+        let reading = Limited::new(body, self.max_body_bytes).collect();
+        match tokio::time::timeout(self.timeout, reading).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                Err(Problem::too_long(self.max_body_bytes))
+            }
+            Ok(Err(_)) => Err(Problem::incomplete()),
+            Err(_) => Err(Problem::slow()),
+        }
+    }
+
+    /// Returns the body to send. If it differs from the client's, the headers follow it.
+    async fn fit(
+        &self,
+        provider: Provider,
+        headers: &mut HeaderMap,
+        body: Bytes,
+        exchange: &mut Exchange,
+    ) -> Result<Body, Problem> {
+        let started = Instant::now();
+        let (fitter, sent, own) = (Arc::clone(&self.fitter), headers.clone(), body.clone());
+        let max_bytes = self.max_body_bytes;
+        // Counting a long history takes longer than the reactor may wait.
+        let decision =
+            tokio::task::spawn_blocking(move || match encoding::decode(&sent, &own, max_bytes) {
+                Some(decoded) => fitter.decide(provider, &sent, &decoded),
+                None => Decision::NotVisible("content-encoding"),
+            });
+        let decision = decision.await.unwrap_or_else(|error| Decision::Failed(error.to_string()));
+        exchange.decided = Some(started.elapsed());
+        match decision {
+            Decision::Unchanged(figures) => {
+                (exchange.outcome, exchange.figures) = (Outcome::Unchanged, Some(figures));
+                Ok(body.into())
+            }
+            Decision::Fitted(fitted, figures) => {
+                (exchange.outcome, exchange.figures) = (Outcome::Fitted, Some(figures));
+                headers.remove(CONTENT_ENCODING);
+                headers.insert(CONTENT_LENGTH, fitted.len().into());
+                Ok(fitted.into())
+            }
+            Decision::NotVisible(field) => {
+                exchange.outcome = Outcome::NotVisible;
+                tracing::debug!(field, "not visible");
+                Ok(body.into())
+            }
+            Decision::OverBudget { smallest_budget } => {
+                exchange.outcome = Outcome::OverBudget;
+                match self.is_strict {
+                    true => Err(Problem::over_budget(smallest_budget)),
+                    false => Ok(body.into()),
+                }
+            }
+            Decision::Failed(problem) => {
+                exchange.outcome = Outcome::Failed;
+                // The message names paths and types of a request, never its texts.
+                tracing::debug!(problem, "not fitted");
+                match self.is_strict {
+                    true => Err(Problem::failed(&problem)),
+                    false => Ok(body.into()),
+                }
+            }
+        }
+    }
+}
+
+/// What is reported about a request.
+struct Exchange {
+    outcome: Outcome,
+    figures: Option<Figures>,
+    decided: Option<Duration>,
+}
+
+impl Exchange {
+    /// Adds our headers to a response.
+    fn mark(&self, mut response: Response) -> Response {
+        let headers = response.headers_mut();
+        if self.outcome != Outcome::Passed {
+            headers.insert(FIT, HeaderValue::from_static(self.outcome.name()));
+        }
+        if let Some(figures) = self.figures {
+            headers.insert(TOKENS_IN, figures.tokens_in.into());
+            headers.insert(TOKENS_SENT, figures.tokens_sent.into());
+        }
+        response
+    }
+}
+
+/// Returns the path of a chat as a static text.
+fn route_name(path: &str) -> &'static str {
+    match path {
+        "/v1/messages" => "/v1/messages",
+        "/v1/messages/count_tokens" => "/v1/messages/count_tokens",
+        "/v1/chat/completions" => "/v1/chat/completions",
+        _ => "/v1/responses",
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
+}
+
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// Returns why a request is not forwarded at all.
+fn refusal(request: &Request) -> Option<Problem> {
+    let is_absolute = request.uri().authority().is_some() || request.method() == Method::CONNECT;
+    if is_absolute {
+        return Some(Problem::not_a_proxy());
+    }
+    request.headers().contains_key(UPGRADE).then(Problem::upgrade)
+}
+
+/// An error of the gateway, in the form that clients of all providers read.
+struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+}
+
+impl Problem {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+
+    fn not_a_proxy() -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "not_a_proxy",
+            "the gateway is not an HTTP proxy; set it as the base URL of the provider",
+        )
+    }
+
+    fn upgrade() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "upgrade", "the gateway does not upgrade connections")
+    }
+
+    fn path() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "path", "the path of the request is invalid")
+    }
+
+    fn too_long(max_bytes: usize) -> Self {
+        let message = format!(
+            "the body has more than {max_bytes} bytes; start the gateway with a larger --max-body"
+        );
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", message)
+    }
+
+    fn incomplete() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "incomplete", "the body is incomplete; send it again")
+    }
+
+    fn slow() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "slow", "the body took too long to arrive")
+    }
+
+    fn no_response(error: &str) -> Self {
+        let message = format!("the provider did not respond: {error}");
+        Self::new(StatusCode::BAD_GATEWAY, "no_response", message)
+    }
+
+    fn timeout(time: Duration) -> Self {
+        let message = format!("the provider did not respond within {} seconds", time.as_secs_f64());
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message)
+    }
+
+    fn over_budget(smallest_budget: i64) -> Self {
+        let message = format!(
+            "the request does not fit the gateway's budget, whatever is cut; it needs --budget {smallest_budget}"
+        );
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "over_budget", message)
+    }
+
+    fn failed(problem: &str) -> Self {
+        let message = format!("the request cannot be fitted: {problem}");
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "not_fitted", message)
+    }
+
+    fn into_response(self) -> Response {
+        let Self { status, code, message } = self;
+        let error = json!({ "type": "pannier_gateway", "code": code, "message": message });
+        let body = json!({ "type": "error", "error": error }).to_string();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+}
+
+/// A body that fails if its next part takes too long. The client then sees a connection that ends early, as it would
+/// without the gateway.
+struct TimedBody<B> {
+    body: B,
+    timeout: Duration,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl<B> TimedBody<B> {
+    fn new(body: B, timeout: Duration) -> Self {
+        Self { body, timeout, deadline: Box::pin(tokio::time::sleep(timeout)) }
+    }
+}
+
+impl<B: HttpBody<Data = Bytes, Error = hyper::Error> + Unpin> HttpBody for TimedBody<B> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            let deadline = tokio::time::Instant::now() + self.timeout;
+            self.deadline.as_mut().reset(deadline);
+            return Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)));
+        }
+        self.deadline.as_mut().poll(context).map(|()| {
+            let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
+            Some(Err(axum::Error::new(error)))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

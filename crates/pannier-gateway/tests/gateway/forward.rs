@@ -1,0 +1,169 @@
+//! Requests and responses that pass unchanged, and those that are fitted.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::mpsc::channel;
+
+use super::support::{Gateway, OK, Provider, post, session};
+
+#[test]
+fn requests_that_fit_arrive_byte_for_byte() {
+    let provider = Provider::always(OK);
+    let gateway = Gateway::start(&provider.url, |_| {});
+    let small = session(2, 10);
+    for (path, body, fit) in [
+        ("/v1/messages?beta=true", small.as_str(), Some("unchanged")),
+        ("/v1/messages/count_tokens", &small, Some("unchanged")),
+        (
+            "/v1/chat/completions",
+            r#"{"messages":[{"role":"user","content":"hi \u00e9"}],"n":1.0}"#,
+            Some("unchanged"),
+        ),
+        ("/v1/responses", r#"{"input":"hi", "model":"gpt-5"}"#, Some("unchanged")),
+        ("/v1/responses", r#"{"input":"hi","previous_response_id":"r"}"#, Some("not-visible")),
+        // Not a chat that can be read: forwarded as it is.
+        ("/v1/messages", "{\"messages\":", Some("failed")),
+        ("/v1/embeddings", "{\"input\":[1,2]}", None),
+        ("/anything?key=1&x=%20", "\u{0}binary\u{1}", None),
+    ] {
+        let request = post(path, "X-Custom: A  b\r\nKeep-Alive: 5\r\nPannier-Session: s\r\n", body);
+        let answer = gateway.exchange(&request);
+        let received = provider.received();
+        assert_eq!(received.head[0], format!("POST {path} HTTP/1.1"));
+        assert_eq!(received.body, body.as_bytes(), "{path}");
+        let length = format!("Content-Length: {}", body.len());
+        let headers = ["Content-Type: application/json", "X-Api-Key: key-1", "X-Custom: A  b"];
+        let mut expected: Vec<String> = headers.map(str::to_owned).into();
+        expected.push(length);
+        expected.sort();
+        assert_eq!(received.shared_headers(), expected, "{path}");
+        assert_eq!(format!("http://{}", received.header("host").unwrap()), provider.url);
+        assert_eq!((answer.status(), answer.text().as_str()), (200, "{}"));
+        assert_eq!(answer.header("pannier-fit"), fit, "{path}");
+        assert_eq!(answer.header("pannier-tokens-in"), answer.header("pannier-tokens-sent"));
+        let head = ["Content-Length: 2", "Content-Type: application/json"];
+        assert_eq!(answer.shared_headers(), head);
+    }
+}
+
+#[test]
+fn long_sessions_are_fitted_and_keep_their_prefix() {
+    let provider = Provider::always(OK);
+    let gateway = Gateway::start(&provider.url, |_| {});
+    let (mut previous, mut edits) = (String::new(), 0);
+    for turns in 1..40 {
+        let body = session(turns, 40);
+        let answer = gateway.post("/v1/messages", "", &body);
+        let sent = provider.received().text();
+        let tokens: i64 = answer.header("pannier-tokens-sent").unwrap().parse().unwrap();
+        assert!(tokens <= 3_900, "{turns}: {tokens}");
+        match answer.header("pannier-fit").unwrap() {
+            "unchanged" => assert_eq!(sent, body),
+            fit => assert_eq!(fit, "fitted"),
+        }
+        // Without the final `]}`, the previous request is the beginning of this one, unless a batch was cut.
+        edits += usize::from(!sent.starts_with(previous.trim_end_matches("]}")));
+        previous = sent;
+    }
+    assert!((1..=8).contains(&edits), "{edits} edits of the prefix");
+    assert!(previous.contains("Fix the build."));
+}
+
+#[test]
+fn compressed_bodies_are_decoded_to_decide() {
+    let provider = Provider::always(OK);
+    let gateway = Gateway::start(&provider.url, |_| {});
+    let compress = |text: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let small = compress(&session(2, 10));
+    let answer = gateway.post("/v1/messages", "Content-Encoding: gzip\r\n", &small);
+    let received = provider.received();
+    assert_eq!((received.body, answer.header("pannier-fit")), (small, Some("unchanged")));
+    let long = compress(&session(40, 40));
+    let answer = gateway.post("/v1/messages", "Content-Encoding: gzip\r\n", &long);
+    let received = provider.received();
+    assert_eq!(
+        (received.header("content-encoding"), answer.header("pannier-fit")),
+        (None, Some("fitted"))
+    );
+    assert!(received.text().starts_with("{\"model\":\"claude-x\""), "{:.60}", received.text());
+    let unknown = gateway.post("/v1/messages", "Content-Encoding: br\r\n", "x");
+    assert_eq!(unknown.header("pannier-fit"), Some("not-visible"));
+    assert_eq!(provider.received().header("content-encoding"), Some("br"));
+}
+
+#[test]
+fn responses_stream_through_part_by_part() {
+    let (go_on, wait) = channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let provider = Provider::start(move |_, stream| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        for event in ["data: 1\n\n", "data: 2\n\n", "data: \u{e9}\n\n"] {
+            stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes()).unwrap();
+            // The next event is sent only after the client has this one.
+            wait.lock().unwrap().recv().unwrap();
+        }
+        stream.write_all(b"0\r\nX-Sum: 3\r\n\r\n").unwrap();
+    });
+    let gateway = Gateway::start(&provider.url, |_| {});
+    let mut stream = gateway.connect();
+    stream.write_all(&post("/v1/messages", "TE: trailers\r\n", session(1, 5))).unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut text = String::new();
+    for event in ["data: 1", "data: 2", "data: \u{e9}"] {
+        while !text.contains(event) {
+            assert!(reader.read_line(&mut text).unwrap() > 0, "{text}");
+        }
+        go_on.send(()).unwrap();
+    }
+    reader.read_to_string(&mut text).unwrap();
+    assert!(text.to_lowercase().contains("x-sum: 3"), "trailers: {text}");
+}
+
+#[test]
+fn statuses_and_redirects_are_passed_on() {
+    for response in [
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 5\r\n\r\nlater",
+        "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 4\r\n\r\noops",
+        "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\nX-Empty: yes\r\n\r\n",
+    ] {
+        let provider = Provider::always(response);
+        let gateway = Gateway::start(&provider.url, |_| {});
+        let answer = gateway.post("/v1/messages", "", session(1, 5));
+        let mut sent = response.as_bytes();
+        let sent = super::support::Message::read(&mut sent).unwrap();
+        assert_eq!(answer.status(), sent.status());
+        assert_eq!(answer.body, sent.body);
+        assert_eq!(answer.shared_headers(), sent.shared_headers());
+    }
+}
+
+#[test]
+fn requests_that_cannot_fit_are_forwarded_or_refused() {
+    let provider = Provider::always(OK);
+    let body = session(3, 40);
+    let lenient = Gateway::start(&provider.url, |options| options.budget = 130);
+    let answer = lenient.post("/v1/messages", "", &body);
+    assert_eq!((answer.status(), answer.header("pannier-fit")), (200, Some("over-budget")));
+    assert_eq!(provider.received().text(), body);
+    let strict = |budget| {
+        Gateway::start(&provider.url, move |options| {
+            (options.budget, options.is_strict) = (budget, true);
+        })
+    };
+    let answer = strict(130).post("/v1/messages", "", &body);
+    assert_eq!((answer.status(), answer.header("pannier-fit")), (413, Some("over-budget")));
+    let text = answer.text();
+    let (_, smallest) = text.split_once("--budget ").unwrap();
+    let smallest = smallest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
+    let answer = strict(smallest).post("/v1/messages", "", &body);
+    assert_eq!((answer.status(), answer.header("pannier-fit")), (200, Some("fitted")));
+    let sent = provider.received().text();
+    assert!(sent.len() < body.len());
+    assert_eq!(strict(4_000).post("/v1/messages", "", "{").status(), 422);
+    assert!(provider.received_nothing());
+}
