@@ -3,6 +3,7 @@
 //! A flag goes before a variable, a variable before a file. The file and the folder are searched upward from the current
 //! folder, as Git searches its own. The commands of the specifications ignore all of them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pannier::ops::Tokens;
@@ -30,12 +31,73 @@ struct File {
     policy: Option<String>,
     index: Option<PathBuf>,
     docs: DocsSection,
+    serve: ServeSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct DocsSection {
     glob: Vec<String>,
+}
+
+/// What requests to a server may name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[cfg_attr(not(feature = "server"), expect(dead_code, reason = "there is no server"))]
+pub(crate) struct ServeSection {
+    policies: BTreeMap<String, String>,
+    templates: BTreeMap<String, String>,
+    tokenizers: BTreeMap<String, String>,
+    embedders: BTreeMap<String, ModelSection>,
+    rerankers: BTreeMap<String, ModelSection>,
+}
+
+/// A model, and the environment variable with the key of its server.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(not(feature = "server"), expect(dead_code, reason = "there is no server"))]
+struct ModelSection {
+    model: String,
+    key_env: Option<String>,
+}
+
+impl ServeSection {
+    /// Makes all paths relative to the folder of the file.
+    fn relative_to(&mut self, folder: &Path) {
+        for path in self.policies.values_mut().chain(self.templates.values_mut()) {
+            *path = folder.join(&path).display().to_string();
+        }
+        for name in self.tokenizers.values_mut() {
+            *name = relative_to(folder, std::mem::take(name), "file:");
+        }
+        for ModelSection { model, .. } in self.embedders.values_mut() {
+            for prefix in ["minilm:", "static:"] {
+                *model = relative_to(folder, std::mem::take(model), prefix);
+            }
+        }
+    }
+
+    /// Opens everything that requests may name.
+    #[cfg(feature = "server")]
+    pub(crate) fn open(&self) -> Result<pannier::NamedSettings, CliError> {
+        let mut named = pannier::NamedSettings::default();
+        for (name, path) in &self.policies {
+            named.add_policy(name, path)?;
+        }
+        for (name, path) in &self.templates {
+            named.add_template(name, path)?;
+        }
+        for (name, tokenizer) in &self.tokenizers {
+            named.add_tokenizer(name, tokenizer)?;
+        }
+        for (name, ModelSection { model, key_env }) in &self.embedders {
+            named.add_embedder(name, model, key_env.as_deref())?;
+        }
+        for (name, ModelSection { model, key_env }) in &self.rerankers {
+            named.add_reranker(name, model, key_env.as_deref())?;
+        }
+        Ok(named)
+    }
 }
 
 /// Settings for options that the command line leaves open.
@@ -46,6 +108,9 @@ pub(crate) struct Settings {
     pub(crate) named_index: Option<PathBuf>,
     /// The patterns of documents to index.
     pub(crate) globs: Vec<String>,
+    /// What requests to a server may name.
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "there is no server"))]
+    pub(crate) serve: ServeSection,
 }
 
 /// Reads the settings of the current folder and of the environment.
@@ -60,10 +125,11 @@ fn read_from(
     variable: &dyn Fn(&str) -> Option<std::ffi::OsString>,
 ) -> Result<Settings, CliError> {
     let (mut defaults, mut globs) = (Defaults::default(), Vec::new());
+    let mut serve = ServeSection::default();
     let found = current.ancestors().map(|folder| folder.join(FILE)).find(|path| path.is_file());
     if let Some(path) = found {
         let text = input::read_text(&path, MAX_FILE_BYTES)?;
-        let file: File = toml::from_str(&text)
+        let mut file: File = toml::from_str(&text)
             .map_err(|error| CliError::input(&path, error.to_string().trim_end()))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         defaults.budget = file.budget;
@@ -76,6 +142,8 @@ fn read_from(
         // A relative path is relative to the file.
         defaults.index = file.index.map(|index| folder.join(index));
         globs = file.docs.glob;
+        file.serve.relative_to(folder);
+        serve = file.serve;
     }
     if let Some(value) = variable("PANNIER_BUDGET") {
         let text = value.to_string_lossy();
@@ -95,7 +163,7 @@ fn read_from(
         let indexes = current.ancestors().map(|folder| folder.join(STATE_FOLDER).join("index"));
         defaults.index = indexes.into_iter().find(|path| path.is_dir());
     }
-    Ok(Settings { defaults, named_index, globs })
+    Ok(Settings { defaults, named_index, globs, serve })
 }
 
 /// Returns a path after `prefix` as one from `folder` on; other names as they are.
@@ -136,17 +204,21 @@ mod tests {
         let inner = root.join("a/b");
         std::fs::create_dir_all(&inner).unwrap();
         std::fs::create_dir_all(root.join("a/.pannier/index")).unwrap();
-        let text = "budget = \"8k\"\ntokenizer = \"file:t.json\"\npolicy = \"p.toml\"\n[docs]\nglob = [\"*.rs\"]\n";
+        let text = "budget = \"8k\"\ntokenizer = \"file:t.json\"\npolicy = \"p.toml\"\n[docs]\nglob = [\"*.rs\"]\n[serve]\n\
+                    policies.p = \"p.toml\"\ntokenizers.t = \"file:t.json\"\nembedders.m.model = \"minilm:m\"\n";
         std::fs::write(root.join("a/pannier.toml"), text).unwrap();
         let none = |_: &str| None;
         let settings = read_from(&inner, &none).unwrap();
         assert_eq!(settings.defaults.budget, Some(Tokens(8_000)));
         let policy = root.join("a/p.toml").display().to_string();
-        assert_eq!(settings.defaults.policy, Some(policy));
+        assert_eq!(settings.defaults.policy.as_ref(), Some(&policy));
         let tokenizer = format!("file:{}", root.join("a/t.json").display());
-        assert_eq!(settings.defaults.tokenizer, Some(tokenizer));
+        assert_eq!(settings.defaults.tokenizer.as_ref(), Some(&tokenizer));
         assert_eq!(settings.defaults.index, Some(root.join("a/.pannier/index")));
         assert_eq!(settings.globs, ["*.rs"]);
+        let ServeSection { policies, tokenizers, embedders, .. } = settings.serve;
+        assert_eq!((&policies["p"], &tokenizers["t"]), (&policy, &tokenizer));
+        assert_eq!(embedders["m"].model, format!("minilm:{}", root.join("a/m").display()));
         let some = |name: &str| match name {
             "PANNIER_BUDGET" => Some("9k".into()),
             "PANNIER_TOKENIZER" => Some("cl100k".into()),

@@ -10,6 +10,7 @@ use pannier_chat::ChatError;
 use pannier_conformance::SuiteError;
 use pannier_core::Error;
 use pannier_docs::DocsError;
+#[cfg(feature = "server")]
 use pannier_mcp::ServeError;
 use pannier_memory::MemoryError;
 use pannier_snippets::SnippetsError;
@@ -47,6 +48,7 @@ pub(crate) enum CliError {
     LibraryAt { path: Option<PathBuf>, failure: Failure },
 
     /// A server cannot be started.
+    #[cfg(feature = "server")]
     #[error("{}", explain_serve_error(.0))]
     Serve(#[from] ServeError),
 
@@ -147,6 +149,7 @@ fn prefix(path: &Option<PathBuf>) -> String {
     path.as_ref().map_or_else(String::new, |path| format!("{}: ", path.display()))
 }
 
+#[cfg(feature = "server")]
 fn explain_serve_error(error: &ServeError) -> String {
     match error {
         ServeError::Folder(failure) => explain(failure),
@@ -221,14 +224,16 @@ impl CliError {
         match self {
             Self::Library(failure)
             | Self::LibraryAt { failure, .. }
-            | Self::Specified { failure, .. }
-            | Self::Serve(ServeError::Folder(failure)) => failure.category(),
-            Self::Serve(ServeError::Io { .. }) | Self::Io { .. } | Self::Suite(_) => Category::Io,
+            | Self::Specified { failure, .. } => failure.category(),
             #[cfg(feature = "server")]
-            Self::Http(pannier_server::HttpError::Io { .. }) => Category::Io,
+            Self::Serve(ServeError::Folder(failure)) => failure.category(),
             #[cfg(feature = "server")]
-            Self::Http(_) => Category::InvalidInput,
-            Self::Serve(_) | Self::Usage(_) | Self::Input { .. } => Category::InvalidInput,
+            Self::Serve(ServeError::Io { .. })
+            | Self::Http(pannier_server::HttpError::Io { .. }) => Category::Io,
+            #[cfg(feature = "server")]
+            Self::Serve(_) | Self::Http(_) => Category::InvalidInput,
+            Self::Io { .. } | Self::Suite(_) => Category::Io,
+            Self::Usage(_) | Self::Input { .. } => Category::InvalidInput,
             Self::CacheDamaged(_) => Category::CacheInvalid,
             // Some hosts read an exit code of 2 as an order to block their user.
             Self::Check | Self::Hook(_) => Category::CheckFailed,

@@ -3,28 +3,16 @@
 //! `PANNIER_BLESS=1 cargo test -p pannier-cli --test server` rewrites the outputs of the page; look at `git diff` before you
 //! keep it.
 
+mod support;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::JoinHandle;
+use std::process::Command;
 
 use serde_json::{Value, json};
-
-struct Server {
-    child: Child,
-    address: String,
-    /// The rest of standard error.
-    log: Option<JoinHandle<String>>,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use support::HttpServer;
 
 fn program(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
@@ -51,50 +39,21 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-impl Server {
-    fn start(folder: &Path, more: &[&str]) -> Self {
-        let arguments = ["serve", "--http", "0", "--index", "handbook=index"].as_slice();
-        let folders = ["--snippets", "snippets", "--memory", "harbour"].as_slice();
-        let mut child = program(folder, &[arguments, folders, more].concat())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut first = String::new();
-        let address = loop {
-            let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "{first}");
-            if let Some(url) = line.trim().strip_prefix("listening at http://") {
-                break url.strip_suffix("/mcp").unwrap().to_owned();
-            }
-            first.push_str(&line);
-        };
-        let log = std::thread::spawn(move || {
-            let mut text = first;
-            let _ = stderr.read_to_string(&mut text);
-            text
-        });
-        Self { child, address, log: Some(log) }
-    }
+/// Serves the examples.
+fn serve(folder: &Path, more: &[&str]) -> HttpServer {
+    let arguments = ["serve", "--http", "0", "--index", "handbook=index"].as_slice();
+    let folders = ["--snippets", "snippets", "--memory", "harbour"].as_slice();
+    HttpServer::start(&mut program(folder, &[arguments, folders, more].concat()))
+}
 
-    fn post(&self, path: &str, headers: &str, body: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let length = body.len();
-        let request = format!(
-            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        stream
-    }
-
-    /// Sends SIGTERM, and returns the exit code and the log.
-    #[cfg(unix)]
-    fn terminate(mut self) -> (Option<i32>, String) {
-        let kill = Command::new("kill").arg(self.child.id().to_string()).status();
-        assert!(kill.unwrap().success());
-        let code = self.child.wait().unwrap().code();
-        (code, self.log.take().unwrap().join().unwrap())
-    }
+fn post(server: &HttpServer, path: &str, headers: &str, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let length = body.len();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
 }
 
 fn read(mut stream: TcpStream) -> String {
@@ -107,7 +66,7 @@ fn read(mut stream: TcpStream) -> String {
 #[test]
 fn page_shows_what_the_server_answers() {
     let folder = folder("page");
-    let server = Server::start(&folder, &["--log-level", "warn"]);
+    let server = serve(&folder, &["--log-level", "warn"]);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/server.md");
     let page = fs::read_to_string(&path).unwrap();
     let (mut shown, mut routes) = (String::new(), Vec::new());
@@ -154,12 +113,12 @@ fn page_shows_what_the_server_answers() {
 fn log_has_names_and_sizes_and_no_contents() {
     let folder = folder("log");
     fs::write(folder.join("tokens"), "ci 0123456789abcdef-secret\n").unwrap();
-    let server = Server::start(&folder, &["--token-file", "tokens", "--log-format", "json"]);
+    let server = serve(&folder, &["--token-file", "tokens", "--log-format", "json"]);
     let headers = "Authorization: Bearer 0123456789abcdef-secret\r\n";
-    let answer = read(server.post("/v1/count", headers, r#"{"texts":["topsecret"]}"#));
+    let answer = read(post(&server, "/v1/count", headers, r#"{"texts":["topsecret"]}"#));
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let denied =
-        read(server.post("/v1/topsecret", "Authorization: Bearer topsecret-token-x\r\n", "{}"));
+        read(post(&server, "/v1/topsecret", "Authorization: Bearer topsecret-token-x\r\n", "{}"));
     assert!(denied.starts_with("HTTP/1.1 401"), "{denied}");
     let (code, log) = server.terminate();
     assert_eq!(code, Some(0), "{log}");
@@ -186,7 +145,7 @@ fn private_token_file_has_no_warning() {
     let path = folder.join("tokens");
     fs::write(&path, "0123456789abcdef\n").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    let (code, log) = Server::start(&folder, &["--token-file", "tokens"]).terminate();
+    let (code, log) = serve(&folder, &["--token-file", "tokens"]).terminate();
     assert!(code == Some(0) && !log.contains("warning"), "{log}");
 }
 
@@ -194,12 +153,12 @@ fn private_token_file_has_no_warning() {
 #[test]
 fn sigterm_answers_fifty_calls_in_flight() {
     let folder = folder("drain");
-    let server = Server::start(&folder, &[]);
+    let server = serve(&folder, &[]);
     let items: Vec<Value> = (0..400)
         .map(|number| json!({ "content": format!("Item {number} about refunds. ").repeat(5) }))
         .collect();
     let body = json!({ "items": items, "budget": 500 }).to_string();
-    let calls: Vec<_> = (0..50).map(|_| server.post("/v1/pack", "", &body)).collect();
+    let calls: Vec<_> = (0..50).map(|_| post(&server, "/v1/pack", "", &body)).collect();
     let reads: Vec<_> = calls.into_iter().map(|call| std::thread::spawn(|| read(call))).collect();
     let (code, log) = server.terminate();
     for answer in reads {

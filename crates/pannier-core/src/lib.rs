@@ -134,7 +134,7 @@ pub mod report {
         DiagnosticTraceCollector, ExcludedItem, ExclusionReason, ExclusionVariant,
         FanOutTraceCollector, IncludedItem, InclusionReason, ItemDecision, ItemEvent, Note,
         NullTraceCollector, OverflowEvent, PipelineStage, ReportedItem, SelectionReport,
-        StageCount, TraceCollector, TraceDetailLevel, TraceEvent,
+        StageCount, TraceCollector, TraceDetailLevel, TraceEvent, collect_runs,
     };
     pub use crate::slicer::CountRequirementShortfall;
 }

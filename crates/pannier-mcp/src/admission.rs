@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use pannier_core::report::TraceCollector;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// The bounds on calls that run at once.
@@ -98,13 +99,32 @@ impl Lane {
     }
 }
 
+/// Returns a collector for the selections of a request.
+pub type NewCollector = Arc<dyn Fn() -> Box<dyn TraceCollector> + Send + Sync>;
+
 /// The client of a request over HTTP, as an extension of the request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Caller {
     /// The name of its token, or its address.
     pub client: Arc<str>,
     /// The permit of a call with a large body, which was admitted before the body was parsed.
     pub permit: Option<Arc<CallPermit>>,
+    /// Returns the collector of its selections, if somebody observes them.
+    pub collector: Option<NewCollector>,
+}
+
+impl std::fmt::Debug for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caller").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
+/// Calls a function whose selections are observed, if there is a collector.
+pub fn observed<T>(collector: Option<NewCollector>, call: impl FnOnce() -> T) -> T {
+    match collector {
+        None => call(),
+        Some(collector) => pannier_core::report::collect_runs(collector(), call),
+    }
 }
 
 #[cfg(test)]

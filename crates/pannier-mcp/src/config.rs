@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pannier::{Defaults, Failure, NamedFolder, Shelf};
+use pannier::{Defaults, Failure, NamedFolder, NamedSettings, Shelf};
 use pannier_docs::Embedder;
 use pannier_memory::UserFolder;
+
+/// The name of a default tokenizer from a file.
+const DEFAULT_TOKENIZER: &str = "default";
 
 /// The folders of a server, and its limits.
 #[derive(Debug, Default)]
@@ -29,6 +32,8 @@ pub struct ServerConfig {
     pub packet_budget: Option<usize>,
     /// The settings that calls leave open, such as the tokenizer.
     pub defaults: Defaults,
+    /// Policies, templates, tokenizers and models that calls may name.
+    pub named: NamedSettings,
     /// Whether the names `context.*` of the specification are listed, too.
     pub spec_names: bool,
     /// The limits of a call.
@@ -37,8 +42,16 @@ pub struct ServerConfig {
 
 impl ServerConfig {
     /// Opens all folders.
-    pub(crate) fn open(self) -> Result<(Shelf, Limits), Failure> {
+    pub(crate) fn open(mut self) -> Result<(Shelf, Limits), Failure> {
+        if let Some(tokenizer) = &mut self.defaults.tokenizer
+            && tokenizer.trim_start().to_ascii_lowercase().starts_with("file:")
+        {
+            // It is read once, and answers name it without its path.
+            self.named.add_tokenizer(DEFAULT_TOKENIZER, tokenizer)?;
+            DEFAULT_TOKENIZER.clone_into(tokenizer);
+        }
         let shelf = Shelf::default()
+            .with_named(self.named)
             .with_defaults(self.defaults)
             .with_documents(&self.caches)?
             .with_snippets(&self.docs, self.home)?

@@ -14,7 +14,7 @@ use rmcp::service::{Peer, RequestContext};
 use tokio::sync::{AcquireError, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::admission::{Admission, CallPermit, Caller};
+use crate::admission::{Admission, CallPermit, Caller, observed};
 use crate::config::Limits;
 use crate::tool_error::ToolError;
 
@@ -59,6 +59,11 @@ impl Drop for CancelOnDrop {
     }
 }
 
+/// Returns the client of a request over HTTP.
+fn caller(context: &RequestContext<RoleServer>) -> Option<&Caller> {
+    context.extensions.get::<http::request::Parts>()?.extensions.get()
+}
+
 /// Runs calls, a bounded number at once.
 #[derive(Clone, Debug)]
 pub(crate) struct CallExecutor {
@@ -80,8 +85,7 @@ impl CallExecutor {
         &self,
         context: &RequestContext<RoleServer>,
     ) -> Result<Arc<CallPermit>, AcquireError> {
-        let head = context.extensions.get::<http::request::Parts>();
-        let caller = head.and_then(|head| head.extensions.get::<Caller>());
+        let caller = caller(context);
         if let Some(permit) = caller.and_then(|caller| caller.permit.clone()) {
             return Ok(permit);
         }
@@ -116,8 +120,9 @@ impl CallExecutor {
             steps: AtomicU32::new(0),
             progress: token.as_ref().map(|_| sender),
         };
+        let collector = caller(context).and_then(|caller| caller.collector.clone());
         let mut work = tokio::task::spawn_blocking(move || {
-            let answer = call(&control);
+            let answer = observed(collector, || call(&control));
             drop(permit);
             answer
         });

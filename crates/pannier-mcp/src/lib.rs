@@ -27,7 +27,7 @@ mod tool_error;
 mod tool_output;
 mod uri;
 
-pub use admission::{Admission, CallPermit, Caller, ClientPermit, Lane};
+pub use admission::{Admission, CallPermit, Caller, ClientPermit, Lane, NewCollector, observed};
 pub use config::{Limits, ServerConfig};
 pub use error::ServeError;
 pub use http::{HttpEndpoint, McpResponse};

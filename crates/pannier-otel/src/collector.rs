@@ -50,6 +50,8 @@ pub struct OtelTraceCollector<T: Tracer = BoxedTracer> {
     names: Names,
     metrics: Option<SelectionMetrics>,
     clock: Clock,
+    /// The context of the parent of all runs; by default the active one.
+    parent: Option<Context>,
     /// The context of the root span while it is open, if it records.
     root: Option<Context>,
     stage: Option<Stage<T::Span>>,
@@ -84,6 +86,7 @@ impl<T: Tracer> OtelTraceCollector<T> {
             names: Names::new(PREFIX),
             metrics: None,
             clock: Clock::start(),
+            parent: None,
             root: None,
             stage: None,
         }
@@ -93,6 +96,13 @@ impl<T: Tracer> OtelTraceCollector<T> {
     #[must_use]
     pub fn with_prefix(mut self, prefix: &str) -> Self {
         self.names = Names::new(prefix);
+        self
+    }
+
+    /// Makes the span of `parent` the parent of all runs. Default: the active span.
+    #[must_use]
+    pub fn with_parent(mut self, parent: Context) -> Self {
+        self.parent = Some(parent);
         self
     }
 
@@ -126,14 +136,15 @@ where
         self.stage = None;
         let name = format!("{}.pipeline", self.names.prefix);
         let builder = SpanBuilder::from_name(name).with_start_time(self.clock.system);
-        let mut span = self.tracer.build_with_context(builder, &Context::current());
+        let parent = self.parent.clone().unwrap_or_else(Context::current);
+        let mut span = self.tracer.build_with_context(builder, &parent);
         self.root = span.is_recording().then(|| {
             span.set_attribute(KeyValue::new(
                 self.names.budget_max_tokens.clone(),
                 budget.max_tokens(),
             ));
             span.set_attribute(KeyValue::new(self.names.verbosity.clone(), self.verbosity.name()));
-            Context::current_with_span(span)
+            parent.with_span(span)
         });
     }
 

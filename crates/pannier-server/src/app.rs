@@ -18,7 +18,7 @@ use axum::response::Response;
 use axum::routing::{any, get, post};
 use axum::{Extension, Router, middleware};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use pannier_mcp::{Admission, CallPermit, Caller, HttpEndpoint, Server};
+use pannier_mcp::{Admission, CallPermit, Caller, HttpEndpoint, Server, observed};
 use tokio_util::sync::CancellationToken;
 use tower_http::cors::CorsLayer;
 
@@ -26,6 +26,7 @@ use crate::api::{self, Form, Route};
 use crate::guard::{self, Allowed, Client};
 use crate::metrics::{self, Metrics};
 use crate::problem::Problem;
+use crate::telemetry::{Selections, Telemetry};
 use crate::tokens::BearerTokens;
 use crate::{HttpOptions, IO_TIMEOUT};
 
@@ -43,6 +44,7 @@ pub(crate) struct App {
     pub(crate) tokens: BearerTokens,
     pub(crate) allowed: Allowed,
     pub(crate) metrics: Metrics,
+    pub(crate) telemetry: Option<Arc<dyn Telemetry>>,
     /// Cancelled when the server drains.
     pub(crate) drain: CancellationToken,
 }
@@ -56,7 +58,8 @@ impl App {
     ) -> Self {
         let mcp = server.http_endpoint(stop);
         let (tokens, metrics) = (options.tokens.clone(), Metrics::default());
-        Self { server, mcp, tokens, allowed, metrics, drain: CancellationToken::new() }
+        let (telemetry, drain) = (options.telemetry.clone(), CancellationToken::new());
+        Self { server, mcp, tokens, allowed, metrics, telemetry, drain }
     }
 
     fn admission(&self) -> &Admission {
@@ -225,7 +228,9 @@ async fn mcp(
         };
         let is_heavy = permit.is_some();
         let mut request = Request::from_parts(head, body);
-        request.extensions_mut().insert(Caller { client: Arc::clone(&client), permit });
+        let collector = Selections::of(request.extensions());
+        let client = Arc::clone(&client);
+        request.extensions_mut().insert(Caller { client, permit, collector });
         let answer = Box::pin(app.mcp.clone().respond(request));
         let answer = match is_heavy {
             false => answer.await,
@@ -275,6 +280,7 @@ async fn call(
     request: Request,
 ) -> Response {
     let form = Form::accepted(request.headers());
+    let collector = Selections::of(request.extensions());
     let max_bytes = app.max_bytes();
     let answer = async {
         let (body, permit) = match app.read(&client, request.into_body()).await {
@@ -294,7 +300,8 @@ async fn call(
         let _cancel = CancelOnDrop(Arc::clone(&is_cancelled));
         let (shelf, max_output) = (Arc::clone(app.server.shelf()), app.server.limits().output);
         let work = tokio::task::spawn_blocking(move || {
-            let answer = route.answer(body, form, &shelf, &is_cancelled, max_output);
+            let answer =
+                observed(collector, || route.answer(body, form, &shelf, &is_cancelled, max_output));
             drop(permit);
             answer
         });

@@ -17,6 +17,7 @@ mod listener;
 mod logs;
 mod metrics;
 mod problem;
+mod telemetry;
 mod tokens;
 mod watch;
 mod write_timeout;
@@ -24,6 +25,7 @@ mod write_timeout;
 pub use address::Address;
 pub use error::HttpError;
 pub use logs::{LogFormat, LogGuard, LogLevel, init_logs};
+pub use telemetry::{RequestEnd, RequestSpan, Telemetry};
 pub use tokens::BearerTokens;
 pub use watch::{WatchOptions, Watcher};
 
@@ -67,13 +69,16 @@ pub struct HttpOptions {
     pub origins: Vec<HeaderValue>,
     /// The time for calls in flight after a signal; default 10 seconds.
     pub drain: Duration,
+    /// What else observes requests and their selections; default: nothing.
+    pub telemetry: Option<Arc<dyn Telemetry>>,
 }
 
 impl HttpOptions {
     /// Listens at `address` without a token.
     pub fn new(address: Address) -> Self {
         let (tokens, hosts, origins) = (BearerTokens::default(), Vec::new(), Vec::new());
-        Self { address, tokens, hosts, origins, drain: Duration::from_secs(10) }
+        let (drain, telemetry) = (Duration::from_secs(10), None);
+        Self { address, tokens, hosts, origins, drain, telemetry }
     }
 
     /// Adds an origin whose pages may call the server, such as `https://app.example`.

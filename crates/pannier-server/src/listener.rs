@@ -202,17 +202,17 @@ pub(crate) async fn accept<S>(
             continue;
         };
         let close = CancellationToken::new();
-        let (number, is_short) = loop {
+        let admitted = loop {
             match connections.admit(peer.ip(), close.clone()) {
-                Admitted::Yes(number, is_short) => break (number, is_short),
+                Admitted::Yes(number, is_short) => break Some((number, is_short)),
                 Admitted::Full => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
-                Admitted::Refused => break (u64::MAX, true),
+                Admitted::Refused => break None,
             }
         };
-        if number == u64::MAX {
+        let Some((number, is_short)) = admitted else {
             tracing::debug!(address = %peer.ip(), "connection refused: too many of its address");
             continue;
-        }
+        };
         let open = Arc::new(OpenConnection { connections: Arc::clone(connections), number });
         tokio::spawn(serve(stream, peer, router.clone(), open, close, is_short, drain.clone()));
     }

@@ -21,6 +21,7 @@ use pannier::Shelf;
 use crate::api;
 use crate::app::App;
 use crate::guard::Client;
+use crate::telemetry::{RequestEnd, RequestSpan, Selections};
 
 /// The header with the id of a request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -170,6 +171,7 @@ struct Exchange {
     request_bytes: u64,
     response_bytes: u64,
     is_complete: bool,
+    span: Option<Arc<dyn RequestSpan>>,
 }
 
 impl Drop for Exchange {
@@ -177,6 +179,10 @@ impl Drop for Exchange {
         let time = self.started.elapsed();
         self.app.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
         self.app.metrics.record(self, time);
+        if let Some(span) = &self.span {
+            let Self { status, request_bytes, response_bytes, .. } = *self;
+            span.end(&RequestEnd { status, request_bytes, response_bytes, time });
+        }
         tracing::info!(
             id = self.id,
             client = self.client.as_deref().unwrap_or("-"),
@@ -193,7 +199,11 @@ impl Drop for Exchange {
 }
 
 /// Observes a request until the end of its response.
-pub(crate) async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(crate) async fn observe(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let number = app.metrics.next.fetch_add(1, Ordering::Relaxed);
     app.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
     let id = format!("{:x}-{number:x}", app.metrics.started);
@@ -208,8 +218,15 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, request: Request, next:
         request_bytes: request.body().size_hint().exact().unwrap_or_default(),
         response_bytes: 0,
         is_complete: false,
+        span: None,
         app,
     };
+    if let Some(telemetry) = &exchange.app.telemetry {
+        let parent = request.headers().get("traceparent").and_then(|text| text.to_str().ok());
+        let span = telemetry.begin(exchange.method.as_str(), exchange.route, parent);
+        request.extensions_mut().insert(Selections::new(&span));
+        exchange.span = Some(span);
+    }
     let mut response = next.run(request).await;
     exchange.status = response.status().as_u16();
     exchange.client = response.extensions_mut().remove::<Client>().map(|Client(name)| name);

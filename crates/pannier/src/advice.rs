@@ -193,6 +193,7 @@ impl Failure {
                 "ask the user to run `pannier docs index`; then call again"
             }
             Category::Io => "check that the files can be read; then call again",
+            Category::CheckFailed => "name one that exists",
             _ => "this is a fault of the server; please report it",
         };
         Some(advice.to_owned())

@@ -75,7 +75,7 @@ mod shelf;
 
 pub use advice::Audience;
 pub use failure::{Category, Failure};
-pub use shelf::{Defaults, FolderKind, NamedFolder, Shelf, ShelfError};
+pub use shelf::{Defaults, FolderKind, NamedFolder, NamedSettings, Shelf, ShelfError};
 
 pub use pannier_core::place::UShapedPlacer;
 pub use pannier_core::report::SelectionReport;

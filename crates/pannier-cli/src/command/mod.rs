@@ -12,11 +12,17 @@ mod memory;
 mod pack;
 mod policy;
 mod receipts;
+#[cfg(feature = "server")]
+mod serve;
+#[cfg(not(feature = "server"))]
+#[path = "no_server.rs"]
 mod serve;
 mod snippets;
 mod specified;
 mod state;
 mod table_view;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod tokens;
 
 use clap::{Subcommand, ValueEnum};

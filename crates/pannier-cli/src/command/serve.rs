@@ -7,7 +7,6 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use pannier::NamedFolder;
 use pannier_mcp::{Server, ServerConfig};
-#[cfg(feature = "server")]
 use pannier_server::{
     Address, BearerTokens, HttpOptions, LogFormat, LogLevel, WatchOptions, Watcher,
 };
@@ -15,12 +14,9 @@ use pannier_server::{
 use super::docs::EmbedderArguments;
 use super::{memory, state};
 use crate::error::CliError;
-#[cfg(feature = "server")]
-use crate::input;
-use crate::{config, output};
+use crate::{config, input, output};
 
 /// The maximum size of a token file.
-#[cfg(feature = "server")]
 const MAX_TOKEN_FILE_BYTES: u64 = 1 << 20;
 
 /// Run the MCP and HTTP server
@@ -36,14 +32,12 @@ pub(crate) struct Serve {
     server: ServerArguments,
 
     /// Talk MCP over standard input and output
-    #[cfg_attr(feature = "server", arg(long, conflicts_with = "http"))]
-    #[cfg_attr(not(feature = "server"), arg(long, required = true))]
+    #[arg(long, conflicts_with = "http")]
     stdio: bool,
 }
 
 impl Serve {
     pub(crate) fn run(&self) -> Result<(), CliError> {
-        #[cfg(feature = "server")]
         if !self.stdio {
             let http = &self.server.http;
             let address = http.http.map_or_else(|| DEFAULT_ADDRESS.parse(), Ok)?;
@@ -54,7 +48,6 @@ impl Serve {
 }
 
 /// The address at which the server listens by default: a port of this machine.
-#[cfg(feature = "server")]
 const DEFAULT_ADDRESS: &str = "8642";
 
 /// Serve MCP over standard input and output, or over HTTP
@@ -69,7 +62,6 @@ pub(crate) struct Mcp {
 
 impl Mcp {
     pub(crate) fn run(&self) -> Result<(), CliError> {
-        #[cfg(feature = "server")]
         if let Some(address) = self.server.http.http {
             return self.server.http.run(&self.server, address);
         }
@@ -108,11 +100,9 @@ struct ServerArguments {
     spec_names: bool,
 
     /// Update indexes when their sources change
-    #[cfg(feature = "server")]
     #[arg(long)]
     watch: bool,
 
-    #[cfg(feature = "server")]
     #[command(flatten)]
     http: HttpArguments,
 
@@ -149,7 +139,6 @@ fn within(min: usize, max: usize) -> impl Fn(&str) -> Result<usize, String> + Cl
 impl ServerArguments {
     fn run_stdio(&self) -> Result<(), CliError> {
         let server = Server::open(self.config()?)?;
-        #[cfg(feature = "server")]
         let _watcher = self.watcher()?;
         if std::io::stdin().is_terminal() {
             let note = "waiting for an MCP client on standard input; see docs/mcp.md to register the server";
@@ -159,7 +148,6 @@ impl ServerArguments {
     }
 
     /// Watches the sources of the indexes, if that is asked for.
-    #[cfg(feature = "server")]
     fn watcher(&self) -> Result<Option<Watcher>, CliError> {
         let watch = || {
             let mut options = WatchOptions::new(self.caches.clone());
@@ -181,6 +169,7 @@ impl ServerArguments {
         config.embedder = self.embedder.open()?;
         config.user_memory = config::user_memory().filter(|_| self.user);
         config.defaults.tokenizer.clone_from(&self.tokenizer);
+        config.named = config::read()?.serve.open()?;
         config.spec_names = self.spec_names;
         config.packet_budget = memory::variable_budget()?;
         config.limits.time = Duration::try_from_secs_f64(self.timeout)
@@ -198,7 +187,6 @@ impl ServerArguments {
 }
 
 /// The address of a server, who may call it, and its log.
-#[cfg(feature = "server")]
 #[derive(Args, Debug)]
 struct HttpArguments {
     /// Port, or address and port, to listen at
@@ -228,6 +216,11 @@ struct HttpArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16), help_heading = "HTTP", hide_short_help = true)]
     drain: u16,
 
+    /// Collector of spans and metrics [default: the variable OTEL_EXPORTER_OTLP_ENDPOINT]
+    #[cfg(feature = "otel")]
+    #[arg(long, value_name = "URL", help_heading = "HTTP", hide_short_help = true)]
+    otlp: Option<String>,
+
     /// Format of the log: text or json
     #[arg(
         long,
@@ -249,7 +242,6 @@ struct HttpArguments {
     log_level: LogLevel,
 }
 
-#[cfg(feature = "server")]
 impl HttpArguments {
     fn run(&self, arguments: &ServerArguments, address: Address) -> Result<(), CliError> {
         let mut options = HttpOptions::new(address);
@@ -260,6 +252,12 @@ impl HttpArguments {
         }
         options.tokens = self.tokens()?;
         let server = Server::open(arguments.config()?)?;
+        #[cfg(feature = "otel")]
+        let otlp = super::telemetry::Otlp::start(self.otlp.as_deref())?;
+        #[cfg(feature = "otel")]
+        {
+            options.telemetry = otlp.as_ref().map(super::telemetry::Otlp::telemetry);
+        }
         let _log = pannier_server::init_logs(self.log_format, self.log_level);
         let _watcher = arguments.watcher()?;
         Ok(pannier_server::serve(server, &options, |address| {

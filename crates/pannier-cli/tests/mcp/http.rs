@@ -2,39 +2,21 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::executor::slow;
 use super::server::{Fixture, metadata};
+use super::support::HttpServer;
 
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn serve(fixture: &Fixture, more: &[&str]) -> Server {
+fn serve(fixture: &Fixture, more: &[&str]) -> HttpServer {
     let arguments = ["mcp", "--cache", "handbook", "--docs", "examples/snippets", "--http", "0"];
-    let mut child =
-        fixture.program(&[&arguments, more].concat()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines().map(Result::unwrap);
-    let address = lines.find_map(|line| {
-        Some(line.strip_prefix("listening at http://")?.strip_suffix("/mcp")?.to_owned())
-    });
-    Server { address: address.unwrap(), child }
+    HttpServer::start(&mut fixture.program(&[&arguments, more].concat()))
 }
 
 /// Sends a request; returns status, head and body.
-fn exchange(server: &Server, request: &[u8]) -> (u16, String, String) {
+fn exchange(server: &HttpServer, request: &[u8]) -> (u16, String, String) {
     let mut stream = TcpStream::connect(&server.address).unwrap();
     // The server may respond and close before it has read everything.
     let _ = stream.write_all(request);
@@ -46,7 +28,7 @@ fn exchange(server: &Server, request: &[u8]) -> (u16, String, String) {
     (status, head.to_owned(), body.to_owned())
 }
 
-fn post(server: &Server, headers: &str, body: &str) -> (u16, String, String) {
+fn post(server: &HttpServer, headers: &str, body: &str) -> (u16, String, String) {
     let (host, length) = (&server.address, body.len());
     let host = if headers.contains("Host:") { String::new() } else { format!("Host: {host}\r\n") };
     let request = format!(
@@ -240,8 +222,5 @@ fn closed_connection_cancels_its_queued_call() {
 #[test]
 fn sigterm_exits_with_zero() {
     let fixture = Fixture::new("signal");
-    let mut server = serve(&fixture, &[]);
-    let status = std::process::Command::new("kill").arg(server.child.id().to_string()).status();
-    assert!(status.unwrap().success());
-    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    assert_eq!(serve(&fixture, &[]).terminate().0, Some(0));
 }

@@ -5,7 +5,6 @@ mod budgets;
 mod equality;
 mod executor;
 mod hostile;
-#[cfg(feature = "server")]
 mod http;
 mod names;
 mod outputs;
@@ -13,3 +12,5 @@ mod privacy;
 mod registration;
 mod resources;
 mod server;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,4 +1,8 @@
-//! What a call may name: folders by their configured names, presets and built-in tokenizers. Everything else is refused.
+//! What a call may name: folders, policies, templates, tokenizers and models by their configured names, presets and built-in
+//! tokenizers. Everything else is refused.
+
+#[path = "../../../pannier-http/tests/support/mod.rs"]
+mod models;
 
 use pannier::ops::{
     MemoryRequest, PackRequest, ReadRequest, RecallRequest, Request, SearchRequest,
@@ -70,7 +74,14 @@ fn texts(schema: &Value) -> Vec<(String, bool)> {
 fn a_call_names_only_what_the_server_was_started_with() {
     let fixture = Fixture::new("foreign");
     std::fs::write(fixture.0.join("policy.toml"), "scorers = [\"reflexive\"]\n").unwrap();
-    std::fs::write(fixture.0.join("template.json"), "{}").unwrap();
+    std::fs::write(fixture.0.join("template.json"), r#"{"separator":" | "}"#).unwrap();
+    let judge = models::Server::start(|_, received| models::Sent::json(&models::scores(received)));
+    let settings = format!(
+        "[serve]\npolicies.own = 'policy.toml'\ntemplates.bars = 'template.json'\ntokenizers.bytes = 'bytes/4'\n\
+         rerankers.judge.model = '{}'\n",
+        judge.address("judge")
+    );
+    std::fs::write(fixture.0.join("pannier.toml"), settings).unwrap();
     copy(&fixture.0.join("handbook"), &fixture.0.join("other"));
     fixture.command(&["chat", "examples/agent.json", "--budget", "200", "--store"]);
     let mut client = fixture.serve();
@@ -132,7 +143,16 @@ fn a_call_names_only_what_the_server_was_started_with() {
     for arguments in [
         json!({ "query": "deploy", "index": "HANDBOOK", "tokenizer": "cl100k" }),
         json!({ "query": "deploy", "tokenizer": "gpt-5", "policy": "rag" }),
+        json!({ "query": "deploy", "tokenizer": "bytes", "policy": "own", "reranker": "judge" }),
     ] {
-        assert_eq!(client.call("search_docs", arguments)["isError"], false);
+        let result = client.call("search_docs", arguments);
+        assert_eq!(result["isError"], false, "{result}");
     }
+    assert_eq!(judge.received().len(), 1);
+    let items = json!([{ "content": "one", "relevance": 0.9 }, { "content": "two" }]);
+    let pack = json!({ "items": items, "budget": 50, "policy": "own", "template": "bars" });
+    assert_eq!(client.text("pack_items", pack).trim_end(), "one | two");
+    let (_, message, hint) =
+        client.problem("pack_items", json!({ "items": [], "budget": 5, "template": "other" }));
+    assert!(format!("{message} {hint}").contains("bars"), "{message} {hint}");
 }

@@ -5,6 +5,7 @@ mod event;
 mod note;
 mod reason;
 mod report;
+mod thread_collector;
 
 pub use collector::{
     DiagnosticTraceCollector, FanOutTraceCollector, NullTraceCollector, TraceCollector,
@@ -14,3 +15,5 @@ pub use event::{ItemDecision, ItemEvent, OverflowEvent, PipelineStage, TraceEven
 pub use note::Note;
 pub use reason::{ExclusionReason, ExclusionVariant, InclusionReason};
 pub use report::{ExcludedItem, IncludedItem, ReportedItem, SelectionReport, StageCount};
+pub use thread_collector::collect_runs;
+pub(crate) use thread_collector::with_collector;

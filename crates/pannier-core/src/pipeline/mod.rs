@@ -26,7 +26,7 @@ pub use selection::Selection;
 
 use crate::diagnostics::{
     ItemDecision, ItemEvent, NullTraceCollector, OverflowEvent, PipelineStage, TraceCollector,
-    TraceDetailLevel,
+    TraceDetailLevel, with_collector,
 };
 use crate::layout::PlannedCosts;
 use crate::{
@@ -153,7 +153,10 @@ impl Pipeline {
         items: impl IntoIterator<Item = &'a ContextItem>,
         budget: &ContextBudget,
     ) -> Result<Selection<'a>, Error> {
-        self.run_traced(items, budget, &mut NullTraceCollector)
+        with_collector(|collector| match collector {
+            None => self.run_traced(items, budget, &mut NullTraceCollector),
+            Some(collector) => self.run_traced(items, budget, collector),
+        })
     }
 
     /// Runs the pipeline as [`run`](Self::run) does, observed by a collector.

@@ -8,9 +8,9 @@ use axum::body::Bytes;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, StatusCode};
 use pannier::ops::{
-    Answer, BudgetRequest, ChatRequest, Control, CountRequest, LossRequest, MemoryRequest,
-    PackRequest, ReadRequest, Request, SearchRequest, Sends, SnippetGetRequest, SnippetListRequest,
-    SweepRequest,
+    Answer, AnswerSchemas, BudgetRequest, ChatRequest, Control, CountRequest, Described,
+    LossRequest, MemoryRequest, PackRequest, ReadRequest, Request, SearchRequest, Sends,
+    SnippetGetRequest, SnippetListRequest, SweepRequest,
 };
 use pannier::{Failure, Shelf};
 use serde::Deserialize;
@@ -19,16 +19,9 @@ use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 
-/// Options about files, models and keys of the user. A server has its own.
-pub(crate) const LOCAL_OPTIONS: [&str; 7] = [
-    "aliases",
-    "embedder",
-    "embedder_key_env",
-    "no_update",
-    "reranker",
-    "reranker_key_env",
-    "template",
-];
+/// Options about files and keys of the user. A server has its own.
+pub(crate) const LOCAL_OPTIONS: [&str; 4] =
+    ["aliases", "embedder_key_env", "no_update", "reranker_key_env"];
 
 /// A route: its path, and the request types that it takes.
 #[derive(Debug)]
@@ -47,6 +40,7 @@ pub(crate) struct RequestForm {
     /// The options that only this form has, by their current and former names.
     pub(crate) keys: &'static [&'static str],
     pub(crate) schema: fn() -> Value,
+    pub(crate) answers: fn(&mut AnswerSchemas) -> Vec<Value>,
     run: Run,
 }
 
@@ -59,6 +53,7 @@ macro_rules! form {
             name: $name,
             keys: $keys,
             schema: <$request as Request>::schema,
+            answers: <$request as Described>::answers,
             run: run::<$request>,
         }
     };

@@ -2,17 +2,21 @@
 
 use std::sync::LazyLock;
 
+use pannier::ops::AnswerSchemas;
 use serde_json::{Map, Value, json};
 
-use super::{LOCAL_OPTIONS, ROUTES, RequestForm};
+use super::{LOCAL_OPTIONS, ROUTES, RequestForm, Route};
 
 /// Descriptions that differ from those of the command, where a name may also be a path.
-const DESCRIPTIONS: [(&str, &str); 5] = [
+const DESCRIPTIONS: [(&str, &str); 8] = [
+    ("embedder", "Name of an embedding model of the server"),
     ("index", "Name of the index; default: the only one"),
-    ("policy", "Name of a preset, or a policy"),
+    ("policy", "Name of a preset or of a policy of the server, or a policy"),
     ("project", "Name of the project; default: the only one"),
+    ("reranker", "Name of a reranker of the server"),
     ("snippets", "Name of the folder of snippets; default: all"),
-    ("tokenizer", "Model or encoding"),
+    ("template", "Name of a template of the server"),
+    ("tokenizer", "Model, encoding, or name of a tokenizer of the server"),
 ];
 
 /// Returns the document.
@@ -24,7 +28,7 @@ pub(crate) fn text() -> &'static str {
 fn document() -> Value {
     let mut schemas = Map::new();
     schemas.insert("Error".to_owned(), error_schema());
-    schemas.insert("Answer".to_owned(), answer_schema());
+    let mut answers = AnswerSchemas::new("/components/schemas");
     let mut paths = Map::new();
     for route in &ROUTES {
         for form in route.forms {
@@ -37,13 +41,19 @@ fn document() -> Value {
             forms => json!({ "anyOf": forms.iter().map(reference).collect::<Vec<_>>() }),
         };
         let name = route.path.trim_start_matches("/v1/").replace('-', "_");
+        let response = response_name(route);
+        schemas.insert(response.clone(), response_schema(route, &mut answers));
         let operation = json!({
             "operationId": name,
             "summary": route.summary,
             "requestBody": { "required": true, "content": { "application/json": { "schema": schema } } },
-            "responses": responses(),
+            "responses": responses(&response),
         });
         paths.insert(route.path.to_owned(), json!({ "post": operation }));
+    }
+    for (name, mut schema) in answers.into_definitions() {
+        plain(&mut schema);
+        schemas.insert(name, schema);
     }
     json!({
         "openapi": "3.1.0",
@@ -87,15 +97,46 @@ fn request_schema(form: &RequestForm) -> Value {
     schema
 }
 
-fn answer_schema() -> Value {
+/// Returns the name of a route's response, such as `WhatIfResponse`.
+fn response_name(route: &Route) -> String {
+    let words = route.path.trim_start_matches("/v1/").split('-');
+    let capital = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
+    words.map(capital).collect::<String>() + "Response"
+}
+
+fn response_schema(route: &Route, answers: &mut AnswerSchemas) -> Value {
+    let mut choices: Vec<Value> = Vec::new();
+    for choice in route.forms.iter().flat_map(|form| (form.answers)(answers)) {
+        if !choices.contains(&choice) {
+            choices.push(choice);
+        }
+    }
+    let answer = match &mut choices[..] {
+        [only] => only.take(),
+        _ => json!({ "anyOf": choices }),
+    };
     json!({
         "type": "object",
         "required": ["answer", "warnings"],
         "properties": {
-            "answer": { "description": "What the command prints with --format json", "type": "object" },
+            "answer": answer,
             "warnings": { "type": "array", "items": { "type": "string" } },
         },
     })
+}
+
+/// Removes the formats of integers, which other languages do not have.
+fn plain(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.get("format").is_some_and(Value::is_string) {
+                object.remove("format");
+            }
+            object.values_mut().for_each(plain);
+        }
+        Value::Array(values) => values.iter_mut().for_each(plain),
+        _ => {}
+    }
 }
 
 fn error_schema() -> Value {
@@ -115,13 +156,13 @@ fn error_schema() -> Value {
     })
 }
 
-fn responses() -> Value {
+fn responses(response: &str) -> Value {
     let json_of =
         |name: &str| json!({ "schema": { "$ref": format!("#/components/schemas/{name}") } });
     let error = |description: &str| json!({ "description": description, "content": { "application/json": json_of("Error") } });
     json!({
         "200": { "description": "The answer; as text for models if the client accepts only text/plain", "content": {
-            "application/json": json_of("Answer"),
+            "application/json": json_of(response),
             "text/plain": { "schema": { "type": "string" } },
         } },
         "400": error("The request is invalid"),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::server::{Server, config, folder};
 
 /// A request for each route, and a part of its answer.
-fn requests() -> Vec<(&'static str, Value, &'static str)> {
+pub(crate) fn requests() -> Vec<(&'static str, Value, &'static str)> {
     let items = json!([
         { "content": "Refunds take five days.", "id": "refund", "tokens": 7 },
         { "content": "The canteen closes at two.", "id": "canteen", "tokens": 7 }
@@ -53,6 +53,125 @@ fn every_route_answers_as_json_and_as_text() {
     let paths = openapi(&server)["paths"].as_object().unwrap().clone();
     let documented: BTreeSet<&str> = paths.keys().map(String::as_str).collect();
     assert_eq!(called, documented, "each route has a test");
+}
+
+/// Returns why a value does not match a schema, with the path to it.
+fn mismatch(value: &Value, schema: &Value, all: &Value, path: &str) -> Option<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.rsplit('/').next().unwrap();
+        return mismatch(value, &all[name], all, path);
+    }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        let problems: Vec<String> =
+            choices.iter().map_while(|choice| mismatch(value, choice, all, path)).collect();
+        return (problems.len() == choices.len()).then(|| problems.join("; or "));
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let is_kind = |name: &Value| *name == kind || (*name == "number" && kind == "integer");
+    let is_allowed = match &schema["type"] {
+        Value::Null => true,
+        Value::Array(names) => names.iter().any(is_kind),
+        name => is_kind(name),
+    };
+    if !is_allowed {
+        return Some(format!("{path} is a {kind}, not {}", schema["type"]));
+    }
+    if let Some(values) = value.as_array() {
+        return values
+            .iter()
+            .find_map(|value| mismatch(value, &schema["items"], all, &format!("{path}[]")));
+    }
+    let (Some(object), Some(properties)) = (value.as_object(), schema["properties"].as_object())
+    else {
+        return None;
+    };
+    let required = schema["required"].as_array().into_iter().flatten();
+    if let Some(missing) =
+        required.filter_map(Value::as_str).find(|name| !object.contains_key(*name))
+    {
+        return Some(format!("{path} has no {missing}"));
+    }
+    object.iter().find_map(|(name, value)| match properties.get(name) {
+        Some(schema) => mismatch(value, schema, all, &format!("{path}.{name}")),
+        None if schema.get("additionalProperties").is_some() => None,
+        None => Some(format!("{path}.{name} is not documented")),
+    })
+}
+
+#[test]
+fn answers_match_their_schemas() {
+    let server = Server::with_examples("schemas");
+    let document = openapi(&server);
+    let all = &document["components"]["schemas"];
+    let items = json!([
+        { "content": "Refunds take five days.", "id": "refund", "tags": ["a"], "priority": 3, "pinned": true,
+          "timestamp": "2026-03-01T12:00:00Z", "metadata": { "place": 1 }, "group": "g", "futureRelevanceHint": 0.5,
+          "forms": [{ "name": "title", "content": "Refunds" }] },
+        { "content": "The canteen closes at two.", "id": "canteen", "source": "rag", "kind": "Document", "group": "g" }
+    ]);
+    let long = "word ".repeat(3_000);
+    let session = json!([
+        { "role": "user", "content": "Read it." },
+        { "role": "assistant", "content": null, "tool_calls": [{ "id": "c", "type": "function", "function": { "name": "read", "arguments": "{}" } }] },
+        { "role": "tool", "tool_call_id": "c", "content": long },
+        { "role": "user", "content": "And now?" }
+    ]);
+    let ids = json!(["project/spec/refund-endpoint"]);
+    let more = [
+        (
+            "/v1/pack",
+            json!({ "items": items, "budget": 60, "reserve": 5, "margin": 5, "slots": ["Memory=3"], "tokenizer": "o200k" }),
+        ),
+        ("/v1/explain", json!({ "items": items, "budget": 30, "explain": ["canteen", "refund"] })),
+        (
+            "/v1/pack",
+            json!({ "items": items, "budget": 60, "explain": ["refund"], "query": "refunds" }),
+        ),
+        ("/v1/chat", json!({ "transcript": session, "budget": 500 })),
+        ("/v1/chat", json!({ "transcript": session, "budget": 500, "explain": ["2"] })),
+        ("/v1/chat", json!({ "transcript": session, "budget": 4_000, "once": true })),
+        (
+            "/v1/chat",
+            json!({ "transcript": session, "budget": 4_000, "once": true, "explain": ["0"] }),
+        ),
+        (
+            "/v1/chat",
+            json!({ "transcript": session, "previous": session, "budget": 4_000, "once": true }),
+        ),
+        ("/v1/search", json!({ "query": "deploy", "budget": 150 })),
+        ("/v1/search", json!({ "query": "deploy", "explain": ["0"] })),
+        ("/v1/search", json!({ "query": "zebra" })),
+        ("/v1/read", json!({ "query": "deploy", "budget": 120 })),
+        ("/v1/read", json!({ "paths": ["lunch.md"], "explain": ["lunch.md"] })),
+        ("/v1/memory", json!({ "format": "json", "query": "payment" })),
+        ("/v1/memory", json!({ "format": "jsonl" })),
+        ("/v1/memory", json!({ "explain": ["0"] })),
+        ("/v1/snippets", json!({ "query": "refund" })),
+        ("/v1/snippets", json!({ "ids": ids, "session": "s" })),
+        ("/v1/snippets", json!({ "ids": ids, "session": "s" })),
+    ];
+    let requests = requests().into_iter().map(|(path, body, _)| (path, body)).chain(more);
+    for (path, body) in requests {
+        let (status, answer) = server.call(path, body.clone());
+        assert_eq!(status, 200, "{path} {body:.300}: {answer}");
+        let response = &document["paths"][path]["post"]["responses"]["200"];
+        let schema = &response["content"]["application/json"]["schema"];
+        let problem = mismatch(&answer, schema, all, "response");
+        assert_eq!(problem, None, "{path} {body:.300}: {answer}");
+    }
+    // Neither do answers match other schemas: the test can fail.
+    let (_, counted) = server.call("/v1/count", json!({ "texts": ["one"] }));
+    for name in ["PackResponse", "SearchResponse", "SnippetsResponse"] {
+        assert!(mismatch(&counted, &all[name], all, "response").is_some(), "{name}");
+    }
 }
 
 #[test]
@@ -117,12 +236,30 @@ fn invalid_requests_say_what_to_do() {
 }
 
 /// Options whose texts are names of things that the server has. The others are contents, patterns and words.
-const NAMES: [&str; 6] = ["index", "policy", "project", "snippets", "tokenizer", "provider"];
+const NAMES: [&str; 9] = [
+    "embedder",
+    "index",
+    "policy",
+    "project",
+    "provider",
+    "reranker",
+    "snippets",
+    "template",
+    "tokenizer",
+];
 
 #[test]
 fn no_option_names_a_path() {
     let folder = folder("paths");
-    let server = Server::start(config(&folder), |_| {});
+    let mut config = config(&folder);
+    let policy = folder.join("examples/support.toml").display().to_string();
+    config.named.add_policy("support", &policy).unwrap();
+    config.named.add_tokenizer("small", "cl100k").unwrap();
+    config.named.add_reranker("judge", "http://127.0.0.1:9/v1#judge", None).unwrap();
+    let template = folder.join("template.toml").display().to_string();
+    std::fs::write(&template, "separator = \" | \"\n").unwrap();
+    config.named.add_template("bars", &template).unwrap();
+    let server = Server::start(config, |_| {});
     let secret = folder.join("secret.toml").display().to_string();
     let file = format!("file:{secret}");
     let hostile = [
@@ -137,6 +274,9 @@ fn no_option_names_a_path() {
         "minilm:/etc",
         "~/secret.toml",
         "handbook/../../secret.toml",
+        &*policy,
+        &*template,
+        "support.toml",
     ];
     let document = openapi(&server);
     let schemas = document["components"]["schemas"].as_object().unwrap();
@@ -150,7 +290,7 @@ fn no_option_names_a_path() {
             names.map(|name| &schemas[name.rsplit('/').next().unwrap()]).collect();
         let own = schemas.iter().flat_map(|schema| schema["properties"].as_object().unwrap());
         // Options that only the command has.
-        let local = ["template", "embedder", "reranker", "aliases", "no_update"];
+        let local = ["aliases", "no_update", "embedder_key_env", "reranker_key_env"];
         let own = own.map(|(name, schema)| (name.as_str(), schema.clone()));
         for (name, schema) in own.chain(local.map(|name| (name, json!({ "type": "string" })))) {
             options += 1;
@@ -173,4 +313,15 @@ fn no_option_names_a_path() {
         }
     }
     assert!(options > 100 && refused > 500, "{options} {refused}");
+    // The names of the configuration are no paths.
+    let items = json!([{ "content": "one" }, { "content": "two" }]);
+    let body = json!({ "items": items, "budget": 50, "policy": "support", "template": "bars", "tokenizer": "small" });
+    let text = server.post("/v1/pack", "Accept: text/plain\r\n", &body.to_string());
+    assert_eq!((text.status, text.body.trim()), (200, "one | two"));
+    let (_, counted) = server.call("/v1/count", json!({ "texts": ["x"], "tokenizer": "small" }));
+    assert_eq!(counted["answer"]["tokenizer"], "small");
+    // The reranker is known, and its server is not there.
+    let (status, answer) =
+        server.call("/v1/search", json!({ "query": "deploy", "reranker": "judge" }));
+    assert!(status >= 500, "{answer}");
 }

@@ -3,4 +3,5 @@
 mod api;
 mod guard;
 mod operations;
+mod privacy;
 mod server;

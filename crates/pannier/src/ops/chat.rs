@@ -204,6 +204,7 @@ pub enum ChatAnswer {
 
 /// How a message of a session is sent.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FittedMessage {
     /// The id of the message, or the field of the request.
@@ -218,6 +219,7 @@ pub struct FittedMessage {
     /// The tokens as it is sent.
     pub tokens_after: i64,
     /// Its blocks that are sent in a shorter form.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<super::answers::Cut>"))]
     pub cuts: Vec<Cut>,
 }
 

@@ -24,6 +24,7 @@ request! {
 
 /// The tokens of each text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CountAnswer {
     /// The tokenizer.
@@ -38,6 +39,7 @@ pub struct CountAnswer {
 
 /// The size of one text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CountedText {
     /// Its tokens.

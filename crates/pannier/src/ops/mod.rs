@@ -23,6 +23,8 @@
 
 #[macro_use]
 mod request;
+#[cfg(feature = "schema")]
+mod answers;
 #[cfg(feature = "chat")]
 mod chat;
 mod compare;
@@ -46,6 +48,8 @@ mod snippets;
 mod values;
 mod whatif;
 
+#[cfg(feature = "schema")]
+pub use answers::{AnswerSchemas, Described};
 #[cfg(feature = "chat")]
 pub use chat::{
     ChatAnswer, ChatRequest, FittedChat, FittedMessage, LogName, OpenChat, ProviderName,

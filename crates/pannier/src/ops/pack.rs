@@ -69,6 +69,7 @@ pub enum PackAnswer {
 
 /// The totals of a selection.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PackTotals {
     /// The number of items in the pool.
@@ -78,11 +79,14 @@ pub struct PackTotals {
     /// The sum of their tokens.
     pub tokens: i64,
     /// The budget.
+    #[cfg_attr(feature = "schema", schemars(with = "super::answers::Budget"))]
     pub budget: ContextBudget,
     /// The token breakdown of the window.
+    #[cfg_attr(feature = "schema", schemars(with = "super::answers::Ledger"))]
     pub ledger: Ledger,
     /// Remarks on how the items were chosen, where that differs from what the policy asks for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<super::answers::Note>"))]
     pub notes: Vec<Note>,
 }
 

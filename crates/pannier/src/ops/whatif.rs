@@ -91,6 +91,7 @@ request! {
 
 /// An item of the pool, by its position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PoolItem {
     /// The index in the pool.
@@ -119,6 +120,7 @@ impl PoolItem {
 
 /// The budgets that select each item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SweepAnswer {
     /// The smallest budget.
@@ -133,17 +135,20 @@ pub struct SweepAnswer {
 
 /// The budgets that select one item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SweptItem {
     /// The item.
     #[serde(flatten)]
     pub item: PoolItem,
     /// The first and the last budget of each range.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Vec<i64>>"))]
     pub budgets: Vec<(i64, i64)>,
 }
 
 /// The smallest budget that selects an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct BudgetAnswer {
     /// The item.
@@ -165,6 +170,7 @@ pub struct BudgetAnswer {
 
 /// The items that a smaller budget drops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LossAnswer {
     /// The tokens that are removed from the budget.

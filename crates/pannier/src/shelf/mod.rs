@@ -5,9 +5,11 @@
 //! call is seen by the next one.
 
 mod named_folder;
+mod named_settings;
 mod settings;
 
 pub use named_folder::NamedFolder;
+pub use named_settings::NamedSettings;
 pub use settings::Defaults;
 
 use std::fmt;
@@ -150,6 +152,7 @@ pub struct Shelf {
     hidden: Vec<(String, String)>,
     defaults: Defaults,
     registry: PolicyRegistry,
+    named: NamedSettings,
     #[cfg(feature = "docs")]
     documents: Vec<(String, ReloadingIndex)>,
     #[cfg(feature = "docs")]

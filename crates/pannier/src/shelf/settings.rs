@@ -12,7 +12,7 @@ use pannier_layout::Template;
 use pannier_policy::{Policy, PolicyRegistry};
 use serde::de::DeserializeOwned;
 
-use super::Shelf;
+use super::{NamedSettings, Shelf};
 use crate::Failure;
 use crate::ops::{Control, PolicyName, Tokens};
 
@@ -64,6 +64,20 @@ impl Shelf {
         self
     }
 
+    /// Sets the policies, templates, tokenizers and models that requests may name.
+    #[must_use]
+    pub fn with_named(mut self, mut named: NamedSettings) -> Self {
+        self.registry = std::mem::take(&mut named.registry);
+        self.named = named;
+        self
+    }
+
+    /// Returns the policies, templates, tokenizers and models that requests may name.
+    #[cfg(feature = "docs")]
+    pub(crate) fn named(&self) -> &NamedSettings {
+        &self.named
+    }
+
     /// Returns the settings for options that a request leaves open.
     pub fn defaults(&self) -> &Defaults {
         &self.defaults
@@ -93,6 +107,9 @@ impl Shelf {
                 (name, true)
             }
         };
+        if let Some(counter) = self.named.tokenizer(name) {
+            return Ok(Arc::clone(counter));
+        }
         let is_file =
             name.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:"));
         if is_file && !is_trusted {
@@ -138,25 +155,21 @@ impl Shelf {
         }
     }
 
-    /// Reads a template file.
+    /// Returns a template: on a local shelf that of a file, otherwise the one of this name.
     ///
     /// # Errors
     ///
-    /// [`Failure::File`] or [`Failure::Read`].
+    /// [`Failure::File`] or [`Failure::Read`]; [`Failure::Request`] if there is no such name.
     pub fn template(&self, name: &str) -> Result<Template, Failure> {
         match self.is_local {
             true => read_settings(name),
-            false => {
-                let problem = "the server reads no template files; omit template".to_owned();
-                let name = name.chars().take(super::named_folder::MAX_SHOWN_CHARS).collect();
-                Err(Failure::File { name, problem })
-            }
+            false => self.named.template(name).cloned(),
         }
     }
 }
 
 /// Reads a settings file: JSON if the extension is `.json`, otherwise TOML.
-fn read_settings<T: DeserializeOwned>(name: &str) -> Result<T, Failure> {
+pub(super) fn read_settings<T: DeserializeOwned>(name: &str) -> Result<T, Failure> {
     let path = Path::new(name);
     let invalid = |problem: String| Failure::File { name: name.to_owned(), problem };
     let read = |error| Failure::Read { name: name.to_owned(), error };

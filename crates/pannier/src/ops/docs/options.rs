@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use pannier_core::{ContextBudget, TokenCounter};
 use pannier_docs::{
-    AssemblyConfig, DocumentIndex, Embedder, Fusion, QueryVector, Reranker, SearchMode,
-    SearchOptions,
+    AssemblyConfig, DocumentIndex, Fusion, QueryVector, Reranker, SearchMode, SearchOptions,
 };
 use pannier_policy::Packing;
 use serde::Deserialize;
@@ -242,8 +241,12 @@ impl QueryOptions {
             })?;
             return call(QueryVector::Given(&vector));
         }
+        self.check_models(shelf)?;
         match &self.embedder {
-            Some(name) => match self.open_embedder(name, shelf)? {
+            Some(name) if !shelf.is_local() => {
+                call(QueryVector::Embedder(&**shelf.named().embedder(name)?))
+            }
+            Some(name) => match open_embedder(name, self.embedder_key_env.as_deref(), None)? {
                 Some(embedder) => call(QueryVector::Embedder(&*embedder)),
                 None => call(QueryVector::None),
             },
@@ -251,22 +254,10 @@ impl QueryOptions {
         }
     }
 
-    fn open_embedder(
-        &self,
-        name: &str,
-        shelf: &Shelf,
-    ) -> Result<Option<Box<dyn Embedder>>, Failure> {
-        self.check_models(shelf)?;
-        open_embedder(name, self.embedder_key_env.as_deref(), None)
-    }
-
-    /// Fails if a request to a server names a model: a client must not choose the folders that are read, the variables
-    /// that are sent and the servers that are called.
+    /// Fails if a request to a server names a variable: a client must not choose what is sent to the servers of models.
     fn check_models(&self, shelf: &Shelf) -> Result<(), Failure> {
         let options = [
-            ("embedder", &self.embedder),
             ("embedder_key_env", &self.embedder_key_env),
-            ("reranker", &self.reranker),
             ("reranker_key_env", &self.reranker_key_env),
         ];
         let named = options.into_iter().find(|(_, option)| option.is_some() && !shelf.is_local());
@@ -274,20 +265,23 @@ impl QueryOptions {
             None => Ok(()),
             Some((option, _)) => Err(Failure::Request {
                 path: option.to_owned(),
-                problem: format!("the server opens no models; omit {option}"),
+                problem: format!("the server has the keys of its models; omit {option}"),
             }),
         }
     }
 
-    /// Opens the reranker, if the request names one.
+    /// Opens the reranker, if the request names one. A server's shelf has it open already.
     ///
     /// # Errors
     ///
-    /// An error of the address or the key; [`Failure::Request`] on a server's shelf.
-    pub fn open_reranker(&self, shelf: &Shelf) -> Result<Option<Box<dyn Reranker>>, Failure> {
+    /// An error of the address or the key; [`Failure::Request`] if a server has none of this name.
+    pub fn open_reranker(&self, shelf: &Shelf) -> Result<Option<Arc<dyn Reranker>>, Failure> {
         self.check_models(shelf)?;
         let Some(name) = &self.reranker else { return Ok(None) };
-        open_reranker(name, self.reranker_key_env.as_deref())
+        if !shelf.is_local() {
+            return shelf.named().reranker(name).cloned().map(Some);
+        }
+        Ok(open_reranker(name, self.reranker_key_env.as_deref())?.map(Arc::from))
     }
 }
 

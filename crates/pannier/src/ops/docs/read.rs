@@ -82,6 +82,7 @@ pub enum ReadAnswer {
 
 /// Whole documents.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FoundDocuments {
     /// The selected documents, best first.
@@ -101,6 +102,7 @@ pub struct FoundDocuments {
 
 /// A selected document.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FoundDocument {
     /// Its path.
@@ -117,6 +119,7 @@ pub struct FoundDocument {
 
 /// A document that is left out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct OmittedDocument {
     /// Its path.
