@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 const OVERVIEW: [(&str, &[&str]); 4] = [
     ("Pack", &["pack", "chat"]),
     ("Find", &["docs", "memory", "snippets"]),
-    ("Serve", &["serve"]),
+    ("Serve", &["serve", "gateway"]),
     ("Inspect", &["inspect", "policy", "tokens", "eval"]),
 ];
 

@@ -11,6 +11,8 @@ use pannier_conformance::SuiteError;
 use pannier_core::Error;
 use pannier_docs::DocsError;
 #[cfg(feature = "server")]
+use pannier_gateway::GatewayError;
+#[cfg(feature = "server")]
 use pannier_mcp::ServeError;
 use pannier_memory::MemoryError;
 use pannier_snippets::SnippetsError;
@@ -56,6 +58,11 @@ pub(crate) enum CliError {
     #[cfg(feature = "server")]
     #[error("{}", explain_http_error(.0))]
     Http(#[from] pannier_server::HttpError),
+
+    /// A gateway cannot be started.
+    #[cfg(feature = "server")]
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
 
     /// A hook failed, which must not stop its host.
     #[error("{0}")]
@@ -229,9 +236,15 @@ impl CliError {
             Self::Serve(ServeError::Folder(failure)) => failure.category(),
             #[cfg(feature = "server")]
             Self::Serve(ServeError::Io { .. })
-            | Self::Http(pannier_server::HttpError::Io { .. }) => Category::Io,
+            | Self::Http(pannier_server::HttpError::Io { .. })
+            | Self::Gateway(
+                GatewayError::Http(pannier_server::HttpError::Io { .. })
+                | GatewayError::Certificates(_)
+                | GatewayError::Random(_)
+                | GatewayError::Runtime(_),
+            ) => Category::Io,
             #[cfg(feature = "server")]
-            Self::Serve(_) | Self::Http(_) => Category::InvalidInput,
+            Self::Serve(_) | Self::Http(_) | Self::Gateway(_) => Category::InvalidInput,
             Self::Io { .. } | Self::Suite(_) => Category::Io,
             Self::Usage(_) | Self::Input { .. } => Category::InvalidInput,
             Self::CacheDamaged(_) => Category::CacheInvalid,

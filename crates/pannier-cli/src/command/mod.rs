@@ -6,6 +6,8 @@ mod conformance;
 mod docs;
 mod eval;
 mod explanation;
+#[cfg(feature = "server")]
+mod gateway;
 mod inspect;
 mod manual;
 mod memory;
@@ -17,6 +19,8 @@ mod serve;
 #[cfg(not(feature = "server"))]
 #[path = "no_server.rs"]
 mod serve;
+#[cfg(not(feature = "server"))]
+use serve as gateway;
 mod snippets;
 mod specified;
 mod state;
@@ -59,6 +63,7 @@ commands! {
     #[command(subcommand)]
     Snippets(snippets::Snippets),
     Serve(Box<serve::Serve>),
+    Gateway(Box<gateway::Gateway>),
     #[command(hide = true)]
     Build(Box<specified::Build>),
     #[command(hide = true)]

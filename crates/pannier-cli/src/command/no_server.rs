@@ -1,4 +1,4 @@
-//! `pannier serve` and `pannier mcp` in a command that was compiled without them.
+//! `pannier serve`, `pannier mcp` and `pannier gateway` in a command that was compiled without them.
 
 use std::ffi::OsString;
 
@@ -17,6 +17,19 @@ pub(crate) struct Serve {
 /// The former name of `serve --stdio`.
 pub(crate) type Mcp = Serve;
 
+/// Trim requests on their way to a provider (this command was compiled without it)
+#[derive(Args, Debug)]
+pub(crate) struct Gateway {
+    #[command(flatten)]
+    server: Serve,
+}
+
+impl Gateway {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
+        self.server.run()
+    }
+}
+
 impl Serve {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let problem = "this command was compiled without the server; compile it with `--features server`, or without \
@@ -29,7 +42,7 @@ impl Serve {
 mod tests {
     #[test]
     fn server_commands_say_how_to_get_them() {
-        for words in ["serve", "serve --http 8642 --index a=b --watch", "mcp --stdio -x"] {
+        for words in ["serve", "serve --http 8642 --index a=b --watch", "mcp --stdio -x", "gateway -b 9"] {
             let words = ["pannier"].into_iter().chain(words.split(' ')).map(Into::into).collect();
             let problem = crate::arguments::parse(words).unwrap().command.run().unwrap_err();
             assert!(problem.to_string().contains("--features server"), "{problem}");

@@ -1,0 +1,123 @@
+//! `pannier gateway`: a base URL in front of a provider.
+
+use std::time::Duration;
+
+use clap::Args;
+use pannier::ops::Tokens;
+use pannier_gateway::{GatewayOptions, Upstreams};
+use pannier_server::{Address, LogFormat, LogLevel};
+
+use crate::error::CliError;
+use crate::output;
+
+/// Trim requests on their way to a provider
+///
+/// Set the gateway as the base URL of an agent. Requests that fit are forwarded
+/// byte for byte. Longer ones are sent as `pannier chat` would print them, so
+/// that they fit and the prompt cache still hits. Responses are never changed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier gateway --upstream https://api.anthropic.com --budget 100k
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8643 claude")]
+pub(crate) struct Gateway {
+    /// Base URL of the provider, or anthropic=URL, openai=URL; repeatable
+    #[arg(long = "upstream", value_name = "[NAME=]URL", required = true)]
+    upstreams: Vec<String>,
+
+    /// Token budget of a request and its response, e.g. 100k
+    ///
+    /// The output limit of the request (`max_tokens`) is part of the budget.
+    #[arg(long, short, value_name = "N")]
+    budget: Tokens,
+
+    /// Session policy: careful, balanced or thrifty
+    #[arg(long, short, value_name = "NAME", default_value = "balanced")]
+    policy: String,
+
+    /// Refuse requests that cannot be fitted, instead of forwarding them
+    ///
+    /// The response has the status 413 and the smallest budget that would do.
+    #[arg(long)]
+    strict: bool,
+
+    /// Port, or address and port, to listen at
+    #[arg(long, value_name = "[ADDRESS:]PORT", default_value = "8643")]
+    http: Address,
+
+    /// Port, or address and port, of the metrics [default: none]
+    #[arg(long, value_name = "[ADDRESS:]PORT", help_heading = "Advanced", hide_short_help = true)]
+    metrics: Option<Address>,
+
+    /// Model, encoding or file:PATH [default: the request's model]
+    #[arg(long, short, value_name = "NAME", help_heading = "Advanced", hide_short_help = true)]
+    tokenizer: Option<String>,
+
+    /// Safety margin for estimated token counts, in percent
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 0.0,
+        help_heading = "Advanced",
+        hide_short_help = true
+    )]
+    margin: f64,
+
+    /// Maximum size of a request, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = "Advanced", hide_short_help = true)]
+    max_body: usize,
+
+    /// Time for the provider's next bytes, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Advanced", hide_short_help = true)]
+    timeout: u32,
+
+    /// Time for open requests after a signal, in seconds
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10,
+        help_heading = "Advanced",
+        hide_short_help = true
+    )]
+    drain: u16,
+
+    /// Format of the log: text or json
+    #[arg(
+        long,
+        value_name = "F",
+        default_value = "text",
+        help_heading = "Advanced",
+        hide_short_help = true
+    )]
+    log_format: LogFormat,
+
+    /// Level of the log: off, error, warn, info or debug
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "info",
+        help_heading = "Advanced",
+        hide_short_help = true
+    )]
+    log_level: LogLevel,
+}
+
+impl Gateway {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
+        let upstreams = Upstreams::parse(self.upstreams.iter().map(String::as_str))?;
+        let Tokens(budget) = self.budget;
+        let mut options = GatewayOptions::new(self.http, upstreams, budget);
+        options.metrics = self.metrics;
+        options.margin_percent = self.margin;
+        options.policy.clone_from(&self.policy);
+        options.tokenizer.clone_from(&self.tokenizer);
+        options.is_strict = self.strict;
+        options.max_body_bytes = self.max_body;
+        options.timeout = Duration::from_secs(self.timeout.into());
+        options.drain = Duration::from_secs(self.drain.into());
+        let _log = pannier_server::init_logs(self.log_format, self.log_level);
+        Ok(pannier_gateway::serve(&options, |address| {
+            output::note(&format!("listening at {address}"));
+        })?)
+    }
+}
