@@ -149,7 +149,7 @@ fn a_call_names_only_what_the_server_was_started_with() {
         assert_eq!(result["isError"], false, "{result}");
     }
     assert_eq!(judge.received().len(), 1);
-    let items = json!([{ "content": "one", "relevance": 0.9 }, { "content": "two" }]);
+    let items = json!([{ "content": "one", "futureRelevanceHint": 0.9 }, { "content": "two" }]);
     let pack = json!({ "items": items, "budget": 50, "policy": "own", "template": "bars" });
     assert_eq!(client.text("pack_items", pack).trim_end(), "one | two");
     let (_, message, hint) =

@@ -438,7 +438,16 @@ struct SnippetList {
     message: Option<String>,
     tokenizer: String,
     snippets: Vec<SnippetSummary>,
-    warnings: Vec<Value>,
+    warnings: Vec<SnippetWarning>,
+}
+
+/// A problem with a part of the snippets.
+#[cfg(feature = "snippets")]
+#[derive(JsonSchema)]
+struct SnippetWarning {
+    kind: String,
+    #[schemars(flatten)]
+    details: BTreeMap<String, Value>,
 }
 
 /// A snippet in a list.
@@ -467,7 +476,7 @@ struct SnippetBundle {
     delivered: Vec<String>,
     changed: Vec<String>,
     snippets: Vec<SentSnippet>,
-    warnings: Vec<Value>,
+    warnings: Vec<SnippetWarning>,
 }
 
 /// A snippet that a requested one requires.
