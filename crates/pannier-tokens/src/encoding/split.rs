@@ -124,8 +124,9 @@ impl<'t> Pieces<'t> {
         let [b'\'', rest @ ..] = &self.text.as_bytes()[start..] else { return start };
         let length = match rest {
             [b's' | b'S' | b't' | b'T' | b'm' | b'M' | b'd' | b'D', ..] => 1,
-            [b'r' | b'R' | b'v' | b'V', b'e' | b'E', ..] | [b'l' | b'L', b'l' | b'L', ..] => 2,
-            [0xc5, 0xbf, ..] => 2,
+            [b'r' | b'R' | b'v' | b'V', b'e' | b'E', ..]
+            | [b'l' | b'L', b'l' | b'L', ..]
+            | [0xc5, 0xbf, ..] => 2,
             _ => return start,
         };
         start + 1 + length

@@ -50,6 +50,8 @@ pub(super) struct Vocabulary {
     /// The nodes of two bytes, by these bytes.
     second_level: Vec<u32>,
     tokens: Vec<Token>,
+    /// The lengths of the tokens in bytes, apart from them: these stay in a processor's cache. 0: not read yet.
+    lengths: Vec<u8>,
     pairs: PairTable,
     max_token_bytes: usize,
 }
@@ -64,7 +66,6 @@ struct Node {
 /// A token, at the index of its rank.
 #[derive(Clone, Copy, Default)]
 struct Token {
-    length: u32,
     /// The longest other token that starts this one.
     prefix: u32,
     /// The pair that merges to this token. Of a byte, both are the byte.
@@ -104,6 +105,7 @@ impl Vocabulary {
             nodes: vec![Node { children: nodes as u32, token: NONE }; nodes + 1],
             second_level: vec![NONE; BYTES * BYTES],
             tokens: vec![Token::default(); tokens],
+            lengths: vec![0; tokens],
             pairs: PairTable::with_capacity(tokens),
             max_token_bytes: 1,
             file: Cow::Borrowed(&[]),
@@ -133,10 +135,10 @@ impl Vocabulary {
                 return None;
             }
         }
-        let (mut next, mut length, mut level_end) = (BYTES, 1, BYTES);
+        let (mut next, mut length, mut level_end) = (BYTES, 1_u8, BYTES);
         for node in 0..count {
             if node == level_end {
-                (length, level_end) = (length + 1, next);
+                (length, level_end) = (length.checked_add(1)?, next);
             }
             self.nodes[node].children = next as u32;
             let mut is_last = flags(node) & HAS_CHILDREN == 0;
@@ -160,22 +162,20 @@ impl Vocabulary {
                 next += 1;
             }
         }
-        self.max_token_bytes = length as usize;
+        self.max_token_bytes = length.into();
         (next == count && ranks.next().is_none()).then_some(())
     }
 
     /// Adds a token of `length` bytes whose longest prefix is `prefix`. Shorter tokens precede it.
-    fn add_token(&mut self, rank: u32, right: u32, length: u32, prefix: u32) -> Option<u32> {
-        if self.tokens.get(rank as usize)?.length > 0 || (length == 1) != ((rank as usize) < BYTES)
-        {
+    fn add_token(&mut self, rank: u32, right: u32, length: u8, prefix: u32) -> Option<u32> {
+        if *self.lengths.get(rank as usize)? > 0 || (length == 1) != ((rank as usize) < BYTES) {
             return None;
         }
         let mut left = rank;
         if length > 1 {
-            let right_length = self.tokens.get(right as usize)?.length;
-            let left_length = length.checked_sub(right_length)?;
+            let left_length = length.checked_sub(*self.lengths.get(right as usize)?)?;
             left = prefix;
-            while self.tokens.get(left as usize)?.length != left_length {
+            while *self.lengths.get(left as usize)? != left_length {
                 left = self.tokens[left as usize].prefix;
             }
             if left >= rank || right >= rank {
@@ -183,7 +183,8 @@ impl Vocabulary {
             }
             self.pairs.insert(left, right, rank);
         }
-        self.tokens[rank as usize] = Token { length, prefix, left, right };
+        self.tokens[rank as usize] = Token { prefix, left, right };
+        self.lengths[rank as usize] = length;
         Some(rank)
     }
 
@@ -194,7 +195,7 @@ impl Vocabulary {
 
     /// Returns the length of a token of this vocabulary.
     pub(super) fn token_bytes(&self, token: u32) -> usize {
-        self.tokens[token as usize].length as usize
+        self.lengths[token as usize].into()
     }
 
     /// Counts the tokens of a piece.
