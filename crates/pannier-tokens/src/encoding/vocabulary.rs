@@ -124,7 +124,7 @@ impl Vocabulary {
         let (flags, rest) = rest.split_at(count.div_ceil(2));
         let (ranks, rights) = rest.split_at(3 * self.tokens.len());
         let flags = |node: usize| flags[node / 2] >> (node % 2 * 4);
-        let mut ranks = ranks.chunks_exact(3).zip(rights.chunks_exact(3));
+        let mut ranks = ranks.as_chunks().0.iter().zip(rights.as_chunks().0);
         // For each node: its token, or the longest token on the path to it.
         let mut nearest = vec![NONE; count];
         for byte in 0..BYTES {
@@ -151,8 +151,12 @@ impl Vocabulary {
                 nearest[child] = nearest[node];
                 if flags(child) & IS_TOKEN != 0 {
                     let (rank, right) = ranks.next()?;
-                    nearest[child] =
-                        self.add_token(u24(rank), u24(right), length + 1, nearest[node])?;
+                    nearest[child] = self.add_token(
+                        u24(rank),
+                        u24(right),
+                        length.checked_add(1)?,
+                        nearest[node],
+                    )?;
                     self.nodes[child].token = nearest[child];
                 }
                 if node < BYTES {
@@ -328,8 +332,8 @@ impl PairTable {
     }
 }
 
-fn u24(bytes: &[u8]) -> u32 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte))
+fn u24([low, middle, high]: &[u8; 3]) -> u32 {
+    u32::from_le_bytes([*low, *middle, *high, 0])
 }
 
 fn u32_at(bytes: &[u8], index: usize) -> u32 {
