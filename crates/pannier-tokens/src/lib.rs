@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`BytesOverFour`] | bytes divided by four, rounded up | estimate |
 //! | [`ScriptEstimate`] | by runs of words, code, digits and scripts | estimate |
-//! | `o200k`, `cl100k` | the encodings of OpenAI's models (feature `openai`) | exact |
+//! | `o200k`, `cl100k` | the encodings of OpenAI's models (features `openai`, `encodings`) | exact |
 //! | `TokenizerFile` | by a `tokenizer.json` (feature `tokenizer-json`) | exact |
 //! | [`UpperBound`] | another counter times a factor, for models whose vocabulary is not published | upper bound |
 //!
@@ -28,19 +28,21 @@
 struct Guide;
 
 mod calibrate;
+#[cfg(feature = "encodings")]
+mod encoding;
 mod estimate;
 mod models;
-#[cfg(feature = "openai")]
-mod openai;
 #[cfg(feature = "tokenizer-json")]
 mod tokenizer_file;
 mod upper_bound;
 
 pub use calibrate::{Calibration, calibrate};
+#[cfg(feature = "encodings")]
+pub use encoding::load_vocabulary;
+#[cfg(feature = "openai")]
+pub use encoding::{cl100k, o200k};
 pub use estimate::{BytesOverFour, ScriptEstimate};
 pub use models::{TokenError, builtin_counter, counter_by_name, counter_names};
-#[cfg(feature = "openai")]
-pub use openai::{cl100k, o200k};
 pub use pannier_core::TokenCounter;
 pub use pannier_core::item::Exactness;
 #[cfg(feature = "tokenizer-json")]

@@ -28,6 +28,26 @@ pub enum TokenError {
         feature: &'static str,
     },
 
+    /// The counter needs the vocabulary of an encoding, and this build has none.
+    #[error(
+        "the tokenizer '{name}' needs the vocabulary of {encoding}; load it first, or build with the feature 'openai'"
+    )]
+    NotLoaded {
+        /// The name.
+        name: String,
+        /// The encoding.
+        encoding: &'static str,
+    },
+
+    /// The bytes are not those of a vocabulary.
+    #[error(
+        "the vocabulary cannot be used: {problem}; take a file of this version's folder vocabularies"
+    )]
+    Vocabulary {
+        /// The cause.
+        problem: &'static str,
+    },
+
     /// A file is not a `tokenizer.json`.
     #[error("{} cannot be used as a tokenizer: {problem}; give the path of a tokenizer.json", path.display())]
     File {
@@ -99,8 +119,8 @@ pub fn counter_names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 ///
-/// [`TokenError::Unknown`] with suggestions, [`TokenError::NotBuilt`], [`TokenError::Factor`] or
-/// [`TokenError::File`].
+/// [`TokenError::Unknown`] with suggestions, [`TokenError::NotBuilt`], [`TokenError::NotLoaded`],
+/// [`TokenError::Factor`] or [`TokenError::File`].
 pub fn counter_by_name(name: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
     match name.strip_prefix("file:") {
         Some(path) => file(path),
@@ -112,7 +132,8 @@ pub fn counter_by_name(name: &str) -> Result<Box<dyn TokenCounter>, TokenError> 
 ///
 /// # Errors
 ///
-/// [`TokenError::Unknown`] with suggestions, [`TokenError::NotBuilt`] or [`TokenError::Factor`].
+/// [`TokenError::Unknown`] with suggestions, [`TokenError::NotBuilt`], [`TokenError::NotLoaded`] or
+/// [`TokenError::Factor`].
 pub fn builtin_counter(name: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
     if name.len() > MAX_NAME_BYTES {
         let name = name.chars().take(40).chain(['…']).collect();
@@ -143,13 +164,14 @@ pub fn builtin_counter(name: &str) -> Result<Box<dyn TokenCounter>, TokenError> 
     }
 }
 
-#[cfg(feature = "openai")]
-fn exact(_name: &str, encoding: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
-    Ok(if encoding == "o200k" { Box::new(crate::o200k()) } else { Box::new(crate::cl100k()) })
+#[cfg(feature = "encodings")]
+fn exact(name: &str, encoding: &'static str) -> Result<Box<dyn TokenCounter>, TokenError> {
+    crate::encoding::counter(encoding)
+        .ok_or_else(|| TokenError::NotLoaded { name: name.to_owned(), encoding })
 }
 
-#[cfg(not(feature = "openai"))]
-fn exact(name: &str, _encoding: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
+#[cfg(not(feature = "encodings"))]
+fn exact(name: &str, _encoding: &'static str) -> Result<Box<dyn TokenCounter>, TokenError> {
     Err(TokenError::NotBuilt { name: name.to_owned(), feature: "openai" })
 }
 

@@ -40,6 +40,111 @@ fn texts() -> impl Strategy<Value = String> {
     prop_oneof![".{0,40}", alphabet, "(\\PC|\n){0,30}", "a{0,200}", "( |\n){0,80}"]
 }
 
+/// Texts that test the borders of pieces and tokens: tokens of the vocabulary in a row, characters of all classes,
+/// contractions, and long runs.
+fn hostile_texts() -> impl Strategy<Value = String> {
+    let token = (0..199_998_u32).prop_map(|rank| {
+        String::from_utf8_lossy(bpe_openai::o200k_base().bpe.token_bytes(rank)).into_owned()
+    });
+    let class = prop::sample::select(vec![
+        "a",
+        "B",
+        "ǅ",
+        "ʰ",
+        "漢",
+        "\u{301}",
+        "7",
+        "Ⅷ",
+        "²",
+        " ",
+        "\t",
+        "\u{a0}",
+        "\u{2003}",
+        "\r",
+        "\n",
+        "\u{85}",
+        "\u{2028}",
+        "'",
+        "’",
+        "'s",
+        "'LL",
+        "'ſ",
+        "'vE",
+        "'r",
+        "/",
+        "//",
+        ".",
+        "_",
+        "<|endoftext|>",
+        "👍",
+        "\u{200d}",
+        "\0",
+        "й",
+        "é",
+        "ß",
+    ])
+    .prop_map(str::to_owned);
+    let run = (class.clone(), 1..300_usize).prop_map(|(text, times)| text.repeat(times));
+    let part = prop_oneof![4 => class, 3 => token, 1 => run];
+    prop::collection::vec(part, 0..40).prop_map(|parts| parts.concat())
+}
+
+#[test]
+fn every_character_is_in_its_class() {
+    // All of the first scripts, and some of all others: `tests/vocabularies.rs` compares the whole table.
+    for character in ('\0'..'\u{800}').chain(('\u{800}'..=char::MAX).step_by(97)) {
+        // Alone, within, before and after words, numbers, punctuation and white space.
+        let text = format!(
+            "{character}A{character}a{character}{character}1 {character}.{character}\n{character} '{character}s"
+        );
+        assert_eq!(
+            o200k().count(&text),
+            bpe_openai::o200k_base().count(text.as_str()),
+            "o200k: {text:?}"
+        );
+        assert_eq!(
+            cl100k().count(&text),
+            bpe_openai::cl100k_base().count(text.as_str()),
+            "cl100k: {text:?}"
+        );
+    }
+}
+
+#[test]
+fn long_pieces_equal_bpe_openai() {
+    let shapes = [
+        "a",
+        "ab",
+        "aaab",
+        " ",
+        "\n",
+        "=",
+        "-=",
+        "漢",
+        "漢字",
+        "ก",
+        "\u{301}",
+        "AbC",
+        "👍",
+        "\u{200d}👩",
+        "zq",
+        "0",
+    ];
+    for shape in shapes {
+        let text = shape.repeat(20_000 / shape.len());
+        assert_eq!(
+            o200k().count(&text),
+            bpe_openai::o200k_base().count(text.as_str()),
+            "{shape:?}"
+        );
+        assert_eq!(
+            cl100k().count(&text),
+            bpe_openai::cl100k_base().count(text.as_str()),
+            "{shape:?}"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -63,6 +168,14 @@ proptest! {
     fn exact_encodings_equal_tiktoken(text in texts()) {
         prop_assert_eq!(o200k().count(&text), tiktoken_rs::o200k_base_singleton().encode_ordinary(&text).len());
         prop_assert_eq!(cl100k().count(&text), tiktoken_rs::cl100k_base_singleton().encode_ordinary(&text).len());
+    }
+
+    #[test]
+    fn exact_encodings_equal_bpe_openai(texts in prop::collection::vec(hostile_texts(), 10)) {
+        for text in &texts {
+            prop_assert_eq!(o200k().count(text), bpe_openai::o200k_base().count(text.as_str()), "o200k: {:?}", text);
+            prop_assert_eq!(cl100k().count(text), bpe_openai::cl100k_base().count(text.as_str()), "cl100k: {:?}", text);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use pannier_chat::{
 use pannier_core::item::find_item;
 use pannier_core::{ContextBudget, ContextItem, Explanation, Timestamp, TokenCounter};
 use pannier_policy::{Policy, PolicyInputs, PolicyRegistry, Receipt};
+use pannier_tokens::TokenError;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -427,10 +428,15 @@ impl ChatRequest {
         control: &Control<'_>,
     ) -> Result<(Arc<dyn TokenCounter>, &'static str), Failure> {
         // A model comes from the transcript, which must not name files.
-        let by_model = || pannier_tokens::builtin_counter(input.model()?).ok();
-        if self.tokenizer.is_none()
-            && let Some(counter) = by_model()
-        {
+        let by_model = match input.model().filter(|_| self.tokenizer.is_none()) {
+            Some(model) => match pannier_tokens::builtin_counter(model) {
+                // The model is known. Another encoding would count it wrong.
+                Err(error @ TokenError::NotLoaded { .. }) => return Err(error.into()),
+                counter => counter.ok(),
+            },
+            None => None,
+        };
+        if let Some(counter) = by_model {
             control.decide("tokenizer", counter.name());
             let exactness = counter.exactness().name();
             return Ok((Arc::from(counter), exactness));

@@ -191,6 +191,7 @@ impl TemporaryFolder {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("pannier-eval-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
+        #[cfg_attr(not(unix), allow(unused_mut))]
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

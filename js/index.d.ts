@@ -1,0 +1,135 @@
+import type {
+  ChatRequest,
+  CountRequest,
+  Item,
+  LossRequest,
+  PackRequest,
+  SmallestBudgetRequest,
+  SweepRequest,
+} from "./requests.js";
+
+export type { Item } from "./requests.js";
+
+/** The encodings of OpenAI's models. Counts for Claude and Gemini are upper bounds that need `o200k`. */
+export type Encoding = "o200k" | "cl100k";
+
+/** An error of the engine: what happened, and what to do. */
+export class PannierError extends Error {
+  /** A stable name: `invalid_input`, `budget_not_met` and others. */
+  readonly code: string;
+  /** What to do, unless the message says so. */
+  readonly hint?: string;
+  /** The smallest budget that suffices, if the budget is too small. */
+  readonly needed?: number;
+}
+
+/** The name of a model or an encoding, which counts tokens. `tokenizer` is the command's name for it. */
+interface Model {
+  model?: string;
+}
+
+export type FitOptions = Omit<ChatRequest, "transcript" | "explain"> & Model;
+export type SessionOptions = Omit<FitOptions, "once" | "previous">;
+export type PackOptions = Omit<PackRequest, "items" | "explain"> & Model;
+export type CountOptions = Omit<CountRequest, "texts"> & Model;
+
+/** Whether counts are exact. `assumed`: the model is not known. */
+export type Exactness = "exact" | "estimate" | "upper bound" | "assumed";
+
+/** A block that is sent in a shorter form. */
+export type Cut = { [key: string]: unknown };
+
+/** A message that could not be sent as it was. */
+export type Repair = { [key: string]: unknown };
+
+export interface FittedChat<T> {
+  /** The messages to send, or the request that contains them: what was given, in the same form. */
+  transcript: T;
+  /** The same as JSON, byte for byte as the command prints it. */
+  text: string;
+  tokenizer: string;
+  exactness: Exactness;
+  /** The changes to messages that the provider would reject. */
+  repairs: Repair[];
+  /** Problems that did not stop the run. */
+  warnings: string[];
+  /** Of a session: the tokens of the request. */
+  tokens?: unknown;
+  /** Of a session: the blocks that are sent in a shorter form. */
+  cuts?: Cut[];
+  /** Of a single request: the totals. */
+  totals?: Totals;
+  /** Explains how messages are sent, by id or position. */
+  explain(...ids: (string | number)[]): Explanation[];
+  /** The record of the run, for `pannier verify`. */
+  receipt(): Receipt;
+}
+
+/** The totals of a selection. */
+export interface Totals {
+  candidates: number;
+  selected: number;
+  tokens: number;
+  budget: { [key: string]: unknown };
+  ledger: { [key: string]: unknown };
+}
+
+export type Explanation = { [key: string]: unknown };
+export type Receipt = { [key: string]: unknown };
+
+export interface Selection<T = Item> {
+  /** The selected items, in the order to send them. */
+  items: (T & { tokens: number })[];
+  totals: Totals;
+  /** The items as one text, byte for byte as the command prints it. */
+  text: string;
+  warnings: string[];
+  /** Explains why items are in or out, by id or position. */
+  explain(...ids: (string | number)[]): Explanation[];
+  whatIf<Q extends Question>(question: Q): AnswerTo<Q>;
+  receipt(): Receipt;
+}
+
+type Pool = "items" | "query" | "tokenizer" | "now" | "policy" | "reserve" | "margin" | "slots" | "budget" | "target";
+/** The smallest budget that selects an item. */
+export type SmallestBudget = Omit<SmallestBudgetRequest, Pool | "item"> & { item: string | number };
+/** The items that fewer tokens would drop. */
+export type Loss = Omit<LossRequest, Pool>;
+/** The budgets that select each item. */
+export type Sweep = Omit<SweepRequest, Pool>;
+/** The selection with another budget. */
+export type OtherBudget = { budget: number | string };
+export type Question = SmallestBudget | Loss | Sweep | OtherBudget;
+export type AnswerTo<Q> = Q extends OtherBudget ? Pick<Selection, "items" | "totals"> : { [key: string]: unknown };
+
+/** Loads the vocabulary of an encoding: from this package, a URL, or bytes. Exact counts need it. */
+export function loadEncoding(name: Encoding, source?: string | URL | ArrayBuffer | Uint8Array): Promise<void>;
+
+/** Counts the tokens of a text, or of each text of a list. */
+export function count(text: string, options?: CountOptions): number;
+export function count(texts: readonly string[], options?: CountOptions): number[];
+
+/** Fits a chat into a token budget: a list of messages, a request, a session log, or the JSON text of any of them. */
+export function fitChat(chat: string, options?: FitOptions): FittedChat<unknown>;
+export function fitChat<T extends object>(chat: T, options?: FitOptions): FittedChat<T>;
+
+/** The requests of one session, each with the prefix of the one before, so that the provider's prompt cache hits. */
+export class ChatSession {
+  constructor(options?: SessionOptions);
+  /** Fits the next request of the session: all messages so far. */
+  fit(chat: string, options?: SessionOptions): FittedChat<unknown>;
+  fit<T extends object>(chat: T, options?: SessionOptions): FittedChat<T>;
+}
+
+/** Packs items into a token budget. A string is an item with that content. */
+export function pack<T extends Item = Item>(items: Iterable<T | string>, options?: PackOptions): Selection<T>;
+
+/** Explains why items are in or out, by id or position. */
+export function explain(
+  items: Iterable<Item | string>,
+  ids: string | number | (string | number)[],
+  options?: PackOptions,
+): Explanation[];
+
+/** Answers a question about other budgets. */
+export function whatIf<Q extends Question>(items: Iterable<Item | string>, question: Q, options?: PackOptions): AnswerTo<Q>;

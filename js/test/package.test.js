@@ -1,0 +1,106 @@
+// The face of the package: values in and out, errors, encodings.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { ChatSession, PannierError, count, explain, fitChat, loadEncoding, pack, whatIf } from "../index.js";
+
+const messages = [
+  { role: "system", content: "Answer briefly." },
+  { role: "user", content: "How long does a refund take?" },
+  { role: "assistant", content: "Five days. ".repeat(60) },
+  { role: "user", content: "And the shipping?" },
+];
+
+test("without its vocabulary, an exact count is an error that says what to do", () => {
+  assert.throws(() => count("text", { model: "gpt-4" }), (error) => {
+    assert.ok(error instanceof PannierError && error instanceof Error);
+    assert.equal(error.code, "invalid_input");
+    assert.match(error.message, /cl100k.*load it first/);
+    return true;
+  });
+  assert.throws(() => fitChat({ model: "gpt-4", messages }, { budget: 100 }), /cl100k/);
+  assert.equal(count("four bytes!!", { model: "bytes/4" }), 3);
+});
+
+test("encodings load from the package, a URL or bytes", async () => {
+  await loadEncoding("o200k");
+  const url = new URL("../encodings/cl100k.bpe", import.meta.url);
+  await assert.rejects(loadEncoding("o200k", url), /that of cl100k/);
+  await loadEncoding("cl100k", new Uint8Array(readFileSync(url)));
+  await loadEncoding("cl100k", url);
+  await assert.rejects(loadEncoding("p50k"), /there is no encoding 'p50k'/);
+  await assert.rejects(loadEncoding("o200k", new Uint8Array(100)), { code: "invalid_input" });
+  assert.equal(count("Refunds take five days."), 6);
+  assert.deepEqual(count(["", "a", "漢字"], { model: "gpt-4" }), [0, 1, 3]);
+});
+
+test("a chat fits its budget", () => {
+  const fitted = fitChat(messages, { budget: 60, once: true });
+  assert.equal(fitted.transcript.at(-1).content, "And the shipping?");
+  assert.ok(fitted.totals.tokens <= 60);
+  assert.equal(fitted.tokenizer, "o200k");
+  assert.equal(fitted.text, `${JSON.stringify(fitted.transcript)}\n`);
+  assert.equal(fitted.explain(2)[0].decision.decision, "excluded");
+  assert.ok(fitted.receipt().policy);
+  const request = fitChat({ model: "gpt-5", messages }, { budget: "1k" });
+  assert.deepEqual(request.transcript, { model: "gpt-5", messages });
+});
+
+test("a session keeps the prefix of its requests", () => {
+  const session = new ChatSession({ budget: 150, model: "gpt-5" });
+  const history = [...messages];
+  let previous = [];
+  for (let turn = 0; turn < 8; turn++) {
+    const { transcript, tokens } = session.fit(history);
+    assert.equal(transcript.at(-1).content, history.at(-1).content);
+    assert.ok(tokens);
+    previous = transcript;
+    history.push({ role: "assistant", content: `It is turn ${turn}. ` }, { role: "user", content: "Go on." });
+  }
+  assert.ok(previous.length > 0);
+});
+
+test("items are packed, explained, and asked about", () => {
+  const items = [{ id: "a", content: "Refunds take five days.", tokens: 6 }, { id: "b", content: "x", tokens: 90 }, "plain text"];
+  const selection = pack(items, { budget: 20, query: "refund" });
+  assert.ok(selection.items.some(({ id }) => id === "a"));
+  assert.match(selection.text, /Refunds/);
+  assert.equal(selection.explain("b")[0].decision.decision, "excluded");
+  assert.ok(selection.receipt().policy);
+  assert.equal(selection.whatIf({ budget: 500 }).items.length, 3);
+  assert.ok(selection.whatIf({ item: "b" }));
+  assert.ok(selection.whatIf({ tokens: 5 }));
+  assert.ok(whatIf(items, { min: 0, max: 200 }));
+  assert.equal(explain(items, "b", { budget: 20 })[0].decision.decision, "excluded");
+});
+
+test("errors have a code, a message, a hint and the budget that is needed", () => {
+  const pinned = [{ content: "x", tokens: 50, pinned: true }];
+  assert.throws(() => pack(pinned, { budget: 10 }), (error) => {
+    assert.equal(error.code, "budget_not_met");
+    assert.ok(error.needed >= 50, `${error.needed}`);
+    return true;
+  });
+  assert.throws(() => fitChat(messages, { budget: 1 }), (error) => error.code === "budget_not_met" && error.needed > 1);
+  assert.throws(() => pack([], {}), (error) => /budget/.test(`${error.message} ${error.hint}`));
+  assert.throws(() => pack([], { budget: 10, colour: "red" }), /colour/);
+  assert.throws(() => pack([{ content: 5 }], { budget: 10 }), PannierError);
+  assert.throws(() => fitChat("not JSON", { budget: 10 }), PannierError);
+});
+
+test("hostile values are errors, never a crash", () => {
+  const cycle = { role: "user" };
+  cycle.content = cycle;
+  let deep = [];
+  for (let depth = 0; depth < 5_000; depth++) deep = [deep];
+  const hostile = [cycle, deep, { content: 10n }, "\ud800", "[".repeat(100_000), { role: "\ud800", content: "\udfff" }, NaN, null, 1e400];
+  for (const value of hostile) {
+    assert.throws(() => fitChat([value], { budget: 100 }), Error);
+    assert.throws(() => pack([{ content: value }], { budget: value }), Error);
+  }
+  assert.throws(() => count("\ud800"), PannierError);
+  assert.ok(count("a".repeat(3_000_000)) > 0);
+  assert.equal(count("still works"), 2);
+});
