@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use pannier::{Audience, Category, Failure};
@@ -30,9 +29,9 @@ pub(crate) const EXIT_CODES: [(Category, u8, &str); 7] = [
     (Category::Internal, 7, "internal error; please report"),
 ];
 
-fn exit_code(category: Category) -> ExitCode {
+fn exit_code(category: Category) -> u8 {
     let row = EXIT_CODES.iter().find(|(other, ..)| *other == category);
-    ExitCode::from(row.map_or(7, |(_, code, _)| *code))
+    row.map_or(7, |(_, code, _)| *code)
 }
 
 /// The reason why a command stopped.
@@ -175,7 +174,7 @@ fn name(path: &Option<PathBuf>) -> String {
 pub(crate) fn usage_error(
     error: &clap::Error,
     arguments: impl Iterator<Item = std::ffi::OsString>,
-) -> ExitCode {
+) -> u8 {
     // If printing fails, there is nowhere left to report it.
     let _ = error.print();
     let code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
@@ -188,7 +187,7 @@ pub(crate) fn usage_error(
     if code != 0 && (is_hook || arguments.iter().any(is_flag)) {
         return exit_code(Category::CheckFailed);
     }
-    ExitCode::from(code)
+    code
 }
 
 impl CliError {
@@ -246,9 +245,9 @@ impl CliError {
     }
 
     /// Prints the error and returns its exit code.
-    pub(crate) fn print_error(&self) -> ExitCode {
+    pub(crate) fn print_error(&self) -> u8 {
         match self {
-            Self::OutputClosed => return ExitCode::SUCCESS,
+            Self::OutputClosed => return 0,
             Self::Check => {}
             error => {
                 let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
@@ -261,7 +260,7 @@ impl CliError {
             }
         }
         match self {
-            Self::Interrupted => ExitCode::from(INTERRUPTED),
+            Self::Interrupted => INTERRUPTED,
             error => exit_code(error.category()),
         }
     }

@@ -29,6 +29,8 @@ pub enum Audience {
     Command,
     /// A model that calls tools, which knows arguments.
     Agent,
+    /// A programmer in another language, who knows the arguments of functions.
+    Binding,
 }
 
 impl Failure {
@@ -155,7 +157,10 @@ impl Failure {
             Self::Snippets(error) => snippets_advice(error, audience),
             Self::NoBudget => {
                 let budget = BUDGET.name(audience);
-                Some(format!("add {budget}, as in {budget} 8k"))
+                Some(match audience {
+                    Audience::Binding => format!("add {budget}, as in 8000 or \"8k\""),
+                    _ => format!("add {budget}, as in {budget} 8k"),
+                })
             }
             Self::AnswerOverBudget { smallest_budget, .. } => {
                 Some(format!("raise {} to {smallest_budget}", BUDGET.name(audience)))
@@ -215,7 +220,7 @@ impl Setting {
         match audience {
             Audience::Library => self.field,
             Audience::Command => self.flag,
-            Audience::Agent => self.argument,
+            Audience::Agent | Audience::Binding => self.argument,
         }
     }
 }
@@ -272,7 +277,7 @@ fn engine_advice(error: &Error, audience: Audience) -> Option<String> {
     };
     Some(match error {
         _ if audience == Audience::Library => return None,
-        Error::NoReferenceTime if audience == Audience::Agent => {
+        Error::NoReferenceTime if matches!(audience, Audience::Agent | Audience::Binding) => {
             "add the argument now, as in \"now\": \"2026-03-01T12:00:00Z\"".to_owned()
         }
         Error::NoReferenceTime => {
@@ -363,6 +368,10 @@ fn docs_advice(error: &DocsError, audience: Audience) -> Option<String> {
                 false => format!("build one with `pannier docs index --index {}`", path.display()),
             }
         }
+        (DocsError::NoIndex { .. }, Audience::Binding) => "build one with `Index.build`".to_owned(),
+        (DocsError::Invalid { .. } | DocsError::Outdated { .. }, Audience::Binding) => {
+            "rebuild it with `Index.build` and the option `rebuild`".to_owned()
+        }
         (DocsError::Invalid { .. } | DocsError::Outdated { .. }, Audience::Library) => {
             "rebuild it with `docs::build`".to_owned()
         }
@@ -394,10 +403,10 @@ fn snippets_advice(error: &SnippetsError, audience: Audience) -> Option<String> 
         (SnippetsError::NoIndex { .. } | SnippetsError::InvalidIndex { .. }, Audience::Library) => {
             "write it with `snippets::index`".to_owned()
         }
-        (SnippetsError::NoIndex { root, .. }, Audience::Command) => {
+        (SnippetsError::NoIndex { root, .. }, Audience::Command | Audience::Binding) => {
             format!("write one with `pannier snippets index --root {}`", root.display())
         }
-        (SnippetsError::InvalidIndex { .. }, Audience::Command) => {
+        (SnippetsError::InvalidIndex { .. }, Audience::Command | Audience::Binding) => {
             "rewrite it with `pannier snippets index`".to_owned()
         }
         (SnippetsError::NoIndex { .. } | SnippetsError::InvalidIndex { .. }, Audience::Agent) => {

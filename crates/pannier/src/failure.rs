@@ -287,6 +287,23 @@ impl Failure {
     pub fn code(&self) -> &'static str {
         self.category().code()
     }
+
+    /// Returns a budget that is large enough, if the budget is too small and the failure knows one.
+    pub fn needed_budget(&self) -> Option<i64> {
+        match self {
+            #[cfg(feature = "chat")]
+            Self::Chat(
+                ChatError::OverBudget { smallest_budget, .. }
+                | ChatError::SessionOverBudget { smallest_budget, .. },
+            ) => Some(*smallest_budget),
+            #[cfg(feature = "chat")]
+            Self::Chat(ChatError::RecallOverBudget { tokens, .. }) => Some(*tokens),
+            Self::AnswerOverBudget { smallest_budget, .. } => Some(*smallest_budget),
+            Self::Engine(Error::PinnedOverBudget { pinned_tokens, .. }) => Some(*pinned_tokens),
+            Self::Engine(Error::RequiredTextOverBudget { fixed_tokens, .. }) => Some(*fixed_tokens),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(feature = "http")]
