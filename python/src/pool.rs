@@ -11,7 +11,7 @@ use pannier::ops::{
 };
 use pannier::{ContextBudget, ContextItem, Failure, Policy, PolicyRegistry, Selection, Shelf};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyString};
 use serde_json::{Value, json};
 
 use crate::errors::{self, invalid_input};
@@ -48,18 +48,24 @@ impl fmt::Debug for Run {
     }
 }
 
-/// Packs items into a budget. The scorer is called once, with the whole list.
+/// Packs a list of items, or the JSON text of one, into a budget. The scorer is called once, with the whole list.
 #[pyfunction]
 #[pyo3(signature = (items, options, scorer=None))]
 pub(crate) fn pack(
-    items: &Bound<'_, PyList>,
+    items: &Bound<'_, PyAny>,
     options: &Bound<'_, PyDict>,
     scorer: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Run> {
     let py = items.py();
     let mut request: PackRequest = requests::read(options)?;
-    let text = json::write_items(items)?;
-    let scores = scorer.map(|scorer| call_scorer(scorer, items)).transpose()?;
+    let (text, scores) = match items.cast::<PyString>() {
+        Ok(text) => (text.to_str()?.to_owned(), None),
+        Err(_) => {
+            let items = items.cast::<PyList>()?;
+            let text = json::write_items(items)?;
+            (text, scorer.map(|scorer| call_scorer(scorer, items)).transpose()?)
+        }
+    };
     let scorer = scores.map(|scores| Arc::new(GivenScores { scores, pool: OnceLock::new() }));
     let shelf = shelf(scorer.as_ref()).map_err(|failure| errors::error(py, &failure))?;
     let (budget, reserves) = (request.budget.clone(), request.reserves.clone());

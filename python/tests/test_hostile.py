@@ -179,7 +179,7 @@ def test_a_text_of_100_megabytes() -> None:
     text = "a long line of a log\n" * 5_000_000
     assert pannier.count(text, model="bytes/4") == len(text) // 4
     with pytest.raises(pannier.BudgetError):
-        fit(user(text))
+        pannier.fit_chat(user(text), budget=1_000, model="bytes/4", provider="openai", once=True)
     assert pannier.pack([text, "b"], budget=10, model="bytes/4").items == ["b"]
 
 

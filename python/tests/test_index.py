@@ -13,6 +13,7 @@ def index(root: pathlib.Path, tmp_path: pathlib.Path) -> pannier.Index:
     return pannier.Index.build(root / "examples" / "handbook", index=tmp_path / "index")
 
 
+@pytest.mark.filterwarnings("ignore:the index is of")
 def test_a_search_is_that_of_the_command(index: pannier.Index, command: object) -> None:
     query = "how do we roll back a deployment?"
     context = index.search(query, budget=80)

@@ -53,6 +53,7 @@ def vectors(root: pathlib.Path) -> list[pathlib.Path]:
     return sorted((root / "conformance").glob("*/pipeline/*.toml"))
 
 
+@pytest.mark.filterwarnings("ignore:.* has -.* tokens")
 def test_pipeline_vectors_are_those_of_the_command(root: pathlib.Path, command: Command) -> None:
     selected = applied = 0
     for path in vectors(root):
@@ -72,6 +73,12 @@ def test_pipeline_vectors_are_those_of_the_command(root: pathlib.Path, command: 
             if name in budget:
                 flags += [f"--{flag}", str(budget[name])]
                 options[flag] = budget[name]
+        for kind, tokens in budget.get("reserved_slots", {}).items():
+            flags += ["--slot", f"{kind}={tokens}"]
+            options.setdefault("slots", {})[kind] = tokens
+        if "estimation_safety_margin_percent" in budget:
+            flags += ["--margin", str(budget["estimation_safety_margin_percent"])]
+            options["margin"] = budget["estimation_safety_margin_percent"]
         code, output = command("pack", str(files[0]), "--policy", str(files[1]), *flags, "--format", "json")
         applied += 1
         if code != 0:

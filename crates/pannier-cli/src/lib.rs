@@ -1,6 +1,6 @@
 //! The command line of Pannier: parses arguments, calls the library, prints the result.
 //!
-//! Data goes to standard output and everything else to standard error, so a pipe gets only data. [`error::EXIT_CODES`] lists
+//! Data goes to standard output and everything else to standard error, so a pipe gets only data. `error::EXIT_CODES` lists
 //! the exit codes.
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
