@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -175,13 +176,12 @@ def _sent(item: Any, text: str | None) -> Any:
     node = getattr(item, "node", None)
     if node is not None:
         return item.model_copy(update={"node": _sent(node, text)})
-    name = next((name for name in ("page_content", "text", "content") if hasattr(item, name)), None)
-    if name is None:
+    attribute = next((name for name in ("page_content", "text", "content") if hasattr(item, name)), None)
+    if attribute is None:
         return text
     if hasattr(item, "model_copy"):
-        return item.model_copy(update={name: text})
-    import copy
-
+        return item.model_copy(update={attribute: text})
     changed = copy.copy(item)
-    setattr(changed, name, text)
+    # A frozen data class refuses the plain assignment.
+    object.__setattr__(changed, attribute, text)
     return changed

@@ -73,11 +73,13 @@ def _fit(messages: Sequence[BaseMessage], **options: Any) -> list[Any]:
 
 def _encode(message: BaseMessage) -> dict[str, Any]:
     if not isinstance(message.content, str):
-        return convert_to_openai_messages(message)  # type: ignore[return-value]
+        return convert_to_openai_messages(message)
     encoded: dict[str, Any] = {"role": _ROLES.get(message.type, message.type), "content": message.content}
     if isinstance(message, ToolMessage):
         encoded["tool_call_id"] = message.tool_call_id
     if isinstance(message, AIMessage) and message.tool_calls:
+        # An empty text next to calls would be repaired, which changes the message.
+        encoded["content"] = message.content or None
         encoded["tool_calls"] = [
             {"id": call["id"], "type": "function",
              "function": {"name": call["name"], "arguments": json.dumps(call["args"], ensure_ascii=False)}}

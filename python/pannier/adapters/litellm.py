@@ -26,9 +26,7 @@ def trim_messages(
     an unknown model come back as they are. Other options are those of :func:`pannier.fit_chat`.
     """
     limit = None if model is None else _limit(model)
-    budget = max_tokens
-    if budget is None and limit is not None:
-        budget = int(limit * trim_ratio)
+    budget = max_tokens if max_tokens is not None or limit is None else int(limit * trim_ratio)
     if budget is None:
         return messages
     options.setdefault("once", True)
@@ -37,7 +35,7 @@ def trim_messages(
         return trimmed
     session = ChatSession(budget=1 << 40, model=_tokenizer(model), provider="openai")
     session.fit(trimmed)
-    return trimmed, max(0, (limit or budget) - session.tokens)
+    return trimmed, budget - session.tokens
 
 
 def _limit(model: str) -> int | None:

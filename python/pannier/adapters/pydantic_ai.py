@@ -82,4 +82,6 @@ def _rebuild(message: ModelMessage, changed: dict[str, Any]) -> ModelMessage:
         else:
             parts[number] = replace(part, content=new.get("content", new.get("text", "")))
     parts += [UserPromptPart(block["text"]) for block in blocks[len(before) :]]
-    return replace(message, parts=parts)
+    own: Any = message
+    changed_message: ModelMessage = replace(own, parts=parts)
+    return changed_message
