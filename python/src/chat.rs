@@ -56,7 +56,7 @@ pub(crate) fn fit_chat(chat: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> 
     request.transcript = TranscriptJson(std::mem::take(&mut given.text));
     request.previous = previous;
     let is_text = text.is_some();
-    let ((answer, parts), warnings) = run(py, Threads::Caller, Sends::Data, |control| {
+    let ((answer, parts), warnings) = run(py, Threads::Caller, Sends::Data, None, |control| {
         let text = request.transcript.0.clone();
         let answer = request.run(&Shelf::local(), control)?;
         given.text = text;
@@ -228,7 +228,7 @@ pub(crate) fn detect(chat: &Bound<'_, PyAny>) -> PyResult<&'static str> {
         Err(_) => json::write(chat, "chat")?,
     };
     let provider = ChatInput::open(&text, None, None).map(|input| input.provider());
-    let provider = provider.map_err(|error| errors::error(py, &error.into()))?;
+    let provider = provider.map_err(|error| errors::error(py, &error.into(), None))?;
     let names = [
         ("openai", ProviderName::Openai),
         ("anthropic", ProviderName::Anthropic),

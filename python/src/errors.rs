@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-/// The exception for a failure.
-pub(crate) fn error(py: Python<'_>, failure: &Failure) -> PyErr {
+/// The exception for a failure of a run with a budget of this window, if it is known.
+pub(crate) fn error(py: Python<'_>, failure: &Failure, window: Option<i64>) -> PyErr {
     let class = match failure.category() {
         Category::CheckFailed => "CheckFailed",
         Category::InvalidInput => "InvalidInput",
@@ -16,8 +16,12 @@ pub(crate) fn error(py: Python<'_>, failure: &Failure) -> PyErr {
         Category::Io => "FileError",
         _ => "InternalError",
     };
+    let needed = match failure.category() {
+        Category::BudgetNotMet => failure.needed_budget(window.unwrap_or_default()),
+        _ => None,
+    };
     let (message, advice) = (failure.message(Audience::Binding), failure.advice(Audience::Binding));
-    build(py, class, &message, failure.code(), advice.as_deref(), failure.needed_budget())
+    build(py, class, &message, failure.code(), advice.as_deref(), needed)
 }
 
 /// The exception for input that is not JSON.

@@ -67,9 +67,9 @@ pub(crate) fn pack(
         }
     };
     let scorer = scores.map(|scores| Arc::new(GivenScores { scores, pool: OnceLock::new() }));
-    let shelf = shelf(scorer.as_ref()).map_err(|failure| errors::error(py, &failure))?;
+    let shelf = shelf(scorer.as_ref()).map_err(|failure| errors::error(py, &failure, None))?;
     let (budget, reserves) = (request.budget.clone(), request.reserves.clone());
-    let ((pool, budget), warnings) = run(py, Threads::Caller, Sends::Data, |control| {
+    let ((pool, budget), warnings) = run(py, Threads::Caller, Sends::Data, None, |control| {
         request.pool.items = match serde_json::from_str(&text) {
             Ok(items) => items,
             Err(error) => return Err(item_failure(&text, &error)),
@@ -106,20 +106,21 @@ fn select(
     budget: ContextBudget,
     mut warnings: Vec<String>,
 ) -> PyResult<Run> {
-    let ((selected, text, totals), more) = run(py, Threads::Caller, Sends::Data, |_| {
-        let selection = pool.pipeline().run(pool.items(), &budget)?;
-        let parts: Vec<(usize, Option<String>)> = selection
-            .indices()
-            .zip(selection.items())
-            .map(|(index, item)| {
-                let is_whole = item.content() == pool.items()[index].content();
-                (index, (!is_whole).then(|| item.content().to_owned()))
-            })
-            .collect();
-        // Totals are plain data, which serializes.
-        let totals = serde_json::to_string(&PackTotals::new(&selection)).unwrap_or_default();
-        Ok((parts, pool.render(&selection), totals))
-    })?;
+    let ((selected, text, totals), more) =
+        run(py, Threads::Caller, Sends::Data, Some(budget.max_tokens()), |_| {
+            let selection = pool.pipeline().run(pool.items(), &budget)?;
+            let parts: Vec<(usize, Option<String>)> = selection
+                .indices()
+                .zip(selection.items())
+                .map(|(index, item)| {
+                    let is_whole = item.content() == pool.items()[index].content();
+                    (index, (!is_whole).then(|| item.content().to_owned()))
+                })
+                .collect();
+            // Totals are plain data, which serializes.
+            let totals = serde_json::to_string(&PackTotals::new(&selection)).unwrap_or_default();
+            Ok((parts, pool.render(&selection), totals))
+        })?;
     warnings.extend(more);
     Ok(Run { pool, reserves, budget, selected, text, totals, warnings })
 }
@@ -143,7 +144,7 @@ impl Run {
     /// Explains items by id or index, as JSON.
     #[expect(clippy::needless_pass_by_value, reason = "an argument from Python has an owner")]
     fn explain(&self, py: Python<'_>, names: Vec<String>) -> PyResult<String> {
-        let (explanations, _) = run(py, Threads::Caller, Sends::Data, |control| {
+        let (explanations, _) = run(py, Threads::Caller, Sends::Data, None, |control| {
             let explanations = self.pool.explain(&names, &self.budget, control)?;
             Ok(serde_json::to_string(&explanations).unwrap_or_default())
         })?;
@@ -164,7 +165,7 @@ impl Run {
         let BudgetOptions { budget, target } = request.budget;
         let Tokens(window) = budget.unwrap_or(Tokens(self.budget.max_tokens()));
         let budget = reserves.budget(window, target);
-        let budget = budget.map_err(|failure| errors::error(py, &failure))?;
+        let budget = budget.map_err(|failure| errors::error(py, &failure, None))?;
         select(py, Arc::clone(&self.pool), reserves, budget, Vec::new())
     }
 
@@ -181,7 +182,7 @@ impl Run {
         py: Python<'_>,
         call: impl FnOnce(&Selection<'_>) -> String + Send,
     ) -> PyResult<String> {
-        let (result, _) = run(py, Threads::Caller, Sends::Data, |_| {
+        let (result, _) = run(py, Threads::Caller, Sends::Data, None, |_| {
             Ok(call(&self.pool.pipeline().run(self.pool.items(), &self.budget)?))
         })?;
         Ok(result)

@@ -58,7 +58,7 @@ fn answer<R: Request + Send>(py: Python<'_>, options: Value, threads: Threads) -
 where
     R::Answer: Send,
 {
-    let (answer, warnings) = run(py, threads, Sends::Text, |control| {
+    let (answer, warnings) = run(py, threads, Sends::Text, None, |control| {
         let answer = R::from_value(options)?.run(&Shelf::local(), control)?;
         // Answers are plain data, which serializes.
         Ok((answer.text().into_owned(), serde_json::to_string(&answer).unwrap_or_default()))
@@ -95,6 +95,6 @@ pub(crate) fn read_options(options: &Bound<'_, PyDict>) -> PyResult<Value> {
 
 /// Reads a request from options.
 pub(crate) fn read<R: Request>(options: &Bound<'_, PyDict>) -> PyResult<R> {
-    let read = |failure: Failure| errors::error(options.py(), &failure);
+    let read = |failure: Failure| errors::error(options.py(), &failure, None);
     R::from_value(read_options(options)?).map_err(read)
 }

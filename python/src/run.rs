@@ -23,11 +23,12 @@ pub(crate) enum Threads {
     Pool,
 }
 
-/// Runs work, and returns its result and its warnings.
+/// Runs work, and returns its result and its warnings. The window is that of its budget, for an exception.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     threads: Threads,
     sends: Sends,
+    window: Option<i64>,
     work: impl FnOnce(&Control<'_>) -> Result<T, Failure> + Send,
 ) -> PyResult<(T, Vec<String>)> {
     let last_check = Mutex::new(Instant::now());
@@ -53,7 +54,7 @@ pub(crate) fn run<T: Send>(
     if let Some(error) = interrupt.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
-    Ok((result.map_err(|failure| errors::error(py, &failure))?, warnings))
+    Ok((result.map_err(|failure| errors::error(py, &failure, window))?, warnings))
 }
 
 /// Calls a function on threads of this process.

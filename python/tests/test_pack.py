@@ -155,3 +155,11 @@ def test_html_is_escaped_and_well_formed() -> None:
     parser = Balance()
     parser.feed(html)
     assert parser.stack == []
+
+
+def test_a_budget_error_says_what_pinned_items_need() -> None:
+    items = [{"content": "a", "tokens": 50, "pinned": True}]
+    with pytest.raises(pannier.BudgetError) as raised:
+        pannier.pack(items, budget=40, reserve=20)
+    assert raised.value.needed == 70 and "raise budget by 30 or unpin items" in str(raised.value)
+    assert pannier.pack(items, budget=70, reserve=20).items == items
