@@ -5,10 +5,11 @@
 
 use pannier::ops::{
     Answer, BudgetRequest, ChatRequest, Control, CountRequest, LossRequest, PackRequest, Request,
-    SweepRequest,
+    SweepRequest, Tokens,
 };
 use pannier::{Audience, Failure, Shelf};
 use pannier_policy::Receipt;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use wasm_bindgen::prelude::*;
 
@@ -49,7 +50,16 @@ impl Output {
 /// JSON with a code, a message, a hint, and the budget that is needed.
 #[wasm_bindgen]
 pub fn run(operation: &str, request: &str) -> Result<Output, String> {
-    answer(operation, request).map_err(|failure| error_json(&failure))
+    answer(operation, request).map_err(|failure| error_json(&failure, budget(request)))
+}
+
+/// Returns the budget of a request, 0 without one.
+fn budget(request: &str) -> i64 {
+    #[derive(Deserialize)]
+    struct Budget {
+        budget: Tokens,
+    }
+    serde_json::from_str(request).map_or(0, |Budget { budget: Tokens(tokens) }| tokens)
 }
 
 /// Loads the vocabulary of an encoding from the bytes of its file, and returns the encoding's name.
@@ -60,7 +70,7 @@ pub fn run(operation: &str, request: &str) -> Result<Output, String> {
 #[wasm_bindgen(js_name = loadVocabulary)]
 pub fn load_vocabulary(bytes: Vec<u8>) -> Result<String, String> {
     let name = pannier_tokens::load_vocabulary(bytes);
-    name.map(str::to_owned).map_err(|error| error_json(&error.into()))
+    name.map(str::to_owned).map_err(|error| error_json(&error.into(), 0))
 }
 
 fn answer(operation: &str, request: &str) -> Result<Output, Failure> {
@@ -116,13 +126,13 @@ fn invalid(problem: String) -> Failure {
     Failure::Request { path: String::new(), problem }
 }
 
-fn error_json(failure: &Failure) -> String {
+fn error_json(failure: &Failure, budget: i64) -> String {
     let audience = Audience::Binding;
     let error = json!({
         "code": failure.code(),
         "message": failure.message(audience),
         "hint": failure.advice(audience),
-        "needed": failure.needed_budget(),
+        "needed": failure.needed_budget(budget),
     });
     error.to_string()
 }

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use pannier::{Audience, Category, Failure};
@@ -33,9 +32,9 @@ pub(crate) const EXIT_CODES: [(Category, u8, &str); 7] = [
     (Category::Internal, 7, "internal error; please report"),
 ];
 
-fn exit_code(category: Category) -> ExitCode {
+fn exit_code(category: Category) -> u8 {
     let row = EXIT_CODES.iter().find(|(other, ..)| *other == category);
-    ExitCode::from(row.map_or(7, |(_, code, _)| *code))
+    row.map_or(7, |(_, code, _)| *code)
 }
 
 /// The reason why a command stopped.
@@ -185,7 +184,7 @@ fn name(path: &Option<PathBuf>) -> String {
 pub(crate) fn usage_error(
     error: &clap::Error,
     arguments: impl Iterator<Item = std::ffi::OsString>,
-) -> ExitCode {
+) -> u8 {
     // If printing fails, there is nowhere left to report it.
     let _ = error.print();
     let code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
@@ -198,7 +197,7 @@ pub(crate) fn usage_error(
     if code != 0 && (is_hook || arguments.iter().any(is_flag)) {
         return exit_code(Category::CheckFailed);
     }
-    ExitCode::from(code)
+    code
 }
 
 impl CliError {
@@ -264,9 +263,9 @@ impl CliError {
     }
 
     /// Prints the error and returns its exit code.
-    pub(crate) fn print_error(&self) -> ExitCode {
+    pub(crate) fn print_error(&self) -> u8 {
         match self {
-            Self::OutputClosed => return ExitCode::SUCCESS,
+            Self::OutputClosed => return 0,
             Self::Check => {}
             error => {
                 let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
@@ -279,7 +278,7 @@ impl CliError {
             }
         }
         match self {
-            Self::Interrupted => ExitCode::from(INTERRUPTED),
+            Self::Interrupted => INTERRUPTED,
             error => exit_code(error.category()),
         }
     }

@@ -288,8 +288,10 @@ impl Failure {
         self.category().code()
     }
 
-    /// Returns a budget that is large enough, if the budget is too small and the failure knows one.
-    pub fn needed_budget(&self) -> Option<i64> {
+    /// Returns a sufficient budget, if the given one is too small and the failure knows the missing tokens.
+    pub fn needed_budget(&self, budget: i64) -> Option<i64> {
+        let more =
+            |needed: &i64, allowed: &i64| budget.saturating_add(needed.saturating_sub(*allowed));
         match self {
             #[cfg(feature = "chat")]
             Self::Chat(
@@ -299,8 +301,12 @@ impl Failure {
             #[cfg(feature = "chat")]
             Self::Chat(ChatError::RecallOverBudget { tokens, .. }) => Some(*tokens),
             Self::AnswerOverBudget { smallest_budget, .. } => Some(*smallest_budget),
-            Self::Engine(Error::PinnedOverBudget { pinned_tokens, .. }) => Some(*pinned_tokens),
-            Self::Engine(Error::RequiredTextOverBudget { fixed_tokens, .. }) => Some(*fixed_tokens),
+            Self::Engine(Error::PinnedOverBudget { pinned_tokens, available_tokens }) => {
+                Some(more(pinned_tokens, available_tokens))
+            }
+            Self::Engine(Error::RequiredTextOverBudget { fixed_tokens, target_tokens }) => {
+                Some(more(fixed_tokens, target_tokens))
+            }
             _ => None,
         }
     }

@@ -6,7 +6,8 @@ use pannier::memory::MemoryError;
 use pannier::snippets::SnippetsError;
 use pannier::{Audience, Category, ContextBudget, Error, Failure, FolderKind, Shelf, ShelfError};
 
-const AUDIENCES: [Audience; 3] = [Audience::Library, Audience::Command, Audience::Agent];
+const AUDIENCES: [Audience; 4] =
+    [Audience::Library, Audience::Command, Audience::Agent, Audience::Binding];
 
 fn failures() -> Vec<(Failure, Category)> {
     let io = || std::io::Error::from(std::io::ErrorKind::PermissionDenied);
@@ -117,4 +118,34 @@ fn empty_shelf_names_what_is_missing() {
     assert_eq!(failure.message(Audience::Agent), "the server was started without --snippets");
     assert!(shelf.memory(Some("x")).is_err() && shelf.deliveries().is_err());
     assert!(shelf.document_names().is_empty());
+}
+
+#[test]
+fn bindings_name_arguments_and_keep_paths() {
+    let index = Failure::from(DocsError::NoIndex { path: "/srv/index".into() });
+    assert!(index.message(Audience::Binding).contains("/srv/index"));
+    assert_eq!(index.advice(Audience::Binding).unwrap(), "build one with `Index.build`");
+    assert_eq!(
+        Failure::NoBudget.advice(Audience::Binding).unwrap(),
+        "add budget, as in 8000 or \"8k\""
+    );
+    let pinned = Failure::from(Error::PinnedOverBudget { pinned_tokens: 12, available_tokens: 5 });
+    assert_eq!(
+        pinned.message(Audience::Binding),
+        "pinned items need 12 tokens but budget less reserve is 5"
+    );
+    assert_eq!(pinned.advice(Audience::Binding).unwrap(), "raise budget by 7 or unpin items");
+}
+
+#[test]
+fn failures_know_the_budget_that_they_need() {
+    let pinned = Failure::from(Error::PinnedOverBudget { pinned_tokens: 12, available_tokens: 5 });
+    assert_eq!(pinned.needed_budget(8), Some(15));
+    let chat = ChatError::SessionOverBudget {
+        required_tokens: 9,
+        smallest_budget: 12,
+        available_tokens: 5,
+    };
+    assert_eq!(Failure::from(chat).needed_budget(8), Some(12));
+    assert_eq!(Failure::NoBudget.needed_budget(8), None);
 }

@@ -91,7 +91,8 @@ pub struct PackTotals {
 }
 
 impl PackTotals {
-    pub(super) fn new(selection: &Selection<'_>) -> Self {
+    /// Sums a selection up.
+    pub fn new(selection: &Selection<'_>) -> Self {
         Self {
             candidates: selection.pool().len(),
             selected: selection.len(),
