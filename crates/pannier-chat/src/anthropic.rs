@@ -1,11 +1,10 @@
 //! Parses and writes messages of Anthropic's Messages API.
 
+use std::borrow::Cow;
 use std::fmt::Arguments;
 
-use serde_json::value::RawValue;
-
 use crate::ChatError;
-use crate::json::{self, Object};
+use crate::json::{self, Object, RawJson};
 use crate::message::{
     Body, Message, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
 };
@@ -35,11 +34,11 @@ const THINKING_CHARS_PER_TOKEN: usize = 4;
 
 pub(crate) fn read<'t>(
     path: Arguments<'_>,
-    raw: &'t RawValue,
+    raw: RawJson<'t>,
     is_first: bool,
 ) -> Result<Message<'t>, ChatError> {
     let fields = json::object(path, raw)?;
-    let role = match json::required_str(path, &fields, "role")?.as_str() {
+    let role = match &*json::required_str(path, &fields, "role")? {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         // Only between other messages; the initial system prompt is a field of the request.
@@ -75,16 +74,16 @@ pub(crate) fn read<'t>(
 }
 
 /// Returns a text part. Anthropic rejects blank texts, so those are not kept.
-fn text_part(raw: &RawValue, location: PartLocation, text: String) -> Part<'_> {
+fn text_part(raw: RawJson<'_>, location: PartLocation, text: String) -> Part<'_> {
     let is_kept = !text.trim().is_empty();
     Part { is_kept, ..Part::new(raw, location, PartKind::Text, text) }
 }
 
-fn read_block<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+fn read_block<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
     let part = |kind, text: String| Part::new(raw, PartLocation::ContentArray, kind, text);
-    let id = |name: &str| json::required_str(path, &object, name);
-    Ok(match json::required_str(path, &object, "type")?.as_str() {
+    let id = |name: &str| json::required_str(path, &object, name).map(Cow::into_owned);
+    Ok(match &*json::required_str(path, &object, "type")? {
         "text" => {
             let text = json::optional_str(path, &object, "text")?;
             text_part(raw, PartLocation::ContentArray, text)
@@ -123,7 +122,7 @@ fn read_block<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, Ch
 
 fn tool_use_part<'t>(
     path: Arguments<'_>,
-    raw: &'t RawValue,
+    raw: RawJson<'t>,
     call: &Object<'t>,
     kind: PartKind,
 ) -> Result<Part<'t>, ChatError> {
@@ -155,7 +154,7 @@ fn read_result(
     for (index, raw) in json::array(path, content)?.into_iter().enumerate() {
         let path = format_args!("{path}[{index}]");
         let object = json::object(path, raw)?;
-        let (text, media_tokens) = match json::required_str(path, &object, "type")?.as_str() {
+        let (text, media_tokens) = match &*json::required_str(path, &object, "type")? {
             "text" => (json::optional_str(path, &object, "text")?, 0),
             "image" => ("[image]".to_owned(), IMAGE_TOKENS),
             "document" if depth < MAX_DEPTH => read_document(path, &object, depth + 1)?,
@@ -203,7 +202,7 @@ fn read_document(
 }
 
 /// Reads the `system` field of a request. Returns its text, and the value to send if blank blocks were removed.
-pub(crate) fn read_system(raw: &RawValue) -> Result<(String, Option<String>), ChatError> {
+pub(crate) fn read_system(raw: RawJson<'_>) -> Result<(String, Option<String>), ChatError> {
     if json::is_string(raw) {
         let text = json::string("system", raw)?;
         return Ok((text, None));

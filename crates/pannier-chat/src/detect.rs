@@ -2,9 +2,7 @@
 
 use std::fmt::Arguments;
 
-use serde_json::value::RawValue;
-
-use crate::json::{self, Object};
+use crate::json::{self, Object, RawJson};
 use crate::{ChatError, Provider};
 
 use Provider::{Anthropic, Gemini, OpenAi, Responses};
@@ -83,11 +81,11 @@ impl Signs {
         }
     }
 
-    fn add_message(&mut self, path: Arguments<'_>, raw: &RawValue) -> Option<()> {
+    fn add_message(&mut self, path: Arguments<'_>, raw: RawJson<'_>) -> Option<()> {
         let message = json::object(path, raw).ok()?;
         self.add_fields(path, &message, &MESSAGE_FIELDS);
         self.add_type(path, &message);
-        let content = message.get("content").filter(|content| json::is_array(content))?;
+        let content = message.get("content").filter(|content| json::is_array(*content))?;
         for part in json::array(path, content).ok()? {
             self.add_type(path, &json::object(path, part).ok()?);
         }
@@ -96,7 +94,7 @@ impl Signs {
 }
 
 /// Returns the provider of a request with these fields, or of a list. A chat without signs, only of texts, is OpenAI's, or by the model Anthropic's.
-pub(crate) fn detect(root: &RawValue, request: &Object<'_>) -> Result<Provider, ChatError> {
+pub(crate) fn detect(root: RawJson<'_>, request: &Object<'_>) -> Result<Provider, ChatError> {
     let mut signs = Signs::default();
     for provider in [OpenAi, Responses, Gemini] {
         let name = provider.list_name();

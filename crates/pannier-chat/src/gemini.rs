@@ -6,10 +6,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Arguments;
 
-use serde_json::value::RawValue;
-
 use crate::ChatError;
-use crate::json::{self, Object};
+use crate::json::{self, Object, RawJson};
 use crate::message::{
     Body, Message, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
 };
@@ -30,7 +28,7 @@ const FILE_CHARS_PER_TOKEN: usize = 16;
 /// The characters of a thought signature per token.
 const SIGNATURE_CHARS_PER_TOKEN: usize = 4;
 
-pub(crate) fn read<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
+pub(crate) fn read<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Message<'t>, ChatError> {
     let fields = json::object(path, raw)?;
     let role = match json::optional_str(path, &fields, "role")?.as_str() {
         "" | "user" | "function" => Role::User,
@@ -56,7 +54,7 @@ pub(crate) fn read<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Message
 }
 
 /// Returns a field by its name in camel case, or else in snake case.
-fn field<'t>(object: &Object<'t>, camel: &str, snake: &str) -> Option<&'t RawValue> {
+fn field<'t>(object: &Object<'t>, camel: &str, snake: &str) -> Option<RawJson<'t>> {
     object.get(camel).or_else(|| object.get(snake))
 }
 
@@ -70,7 +68,7 @@ fn optional_str(
     field(object, camel, snake).map_or(Ok(String::new()), |value| json::string(path, value))
 }
 
-fn read_part<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+fn read_part<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
     let part = |kind, text: String, tokens| {
         Part::new(raw, PartLocation::ContentArray, kind, text).with_tokens(tokens)
@@ -148,8 +146,8 @@ fn read_response<'t>(
     };
     let fields = json::object(path, response).map(|response| response.0).unwrap_or_default();
     Ok(match fields.as_slice() {
-        [(_, value)] if json::is_string(value) => {
-            (json::string(path, value)?, tokens, Some(Body::Text(value)))
+        [(_, value)] if json::is_string(*value) => {
+            (json::string(path, *value)?, tokens, Some(Body::Text(*value)))
         }
         _ => (json::spaced(response), tokens, Some(Body::Response(response))),
     })
@@ -193,7 +191,7 @@ pub(crate) fn assign_ids(messages: &mut [Message<'_>]) {
 }
 
 /// Returns the name in a call or a response.
-fn function_name(part: &RawValue) -> String {
+fn function_name(part: RawJson<'_>) -> String {
     let name = || {
         let part = json::object("part", part).ok()?;
         let call = field(&part, "functionCall", "function_call");
@@ -204,7 +202,7 @@ fn function_name(part: &RawValue) -> String {
 }
 
 /// Reads the system instruction of a request: contents, or a text.
-pub(crate) fn read_system(raw: &RawValue) -> Result<String, ChatError> {
+pub(crate) fn read_system(raw: RawJson<'_>) -> Result<String, ChatError> {
     if json::is_string(raw) {
         return json::string("systemInstruction", raw);
     }

@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 
 use pannier_core::TokenCounter;
-use serde_json::value::RawValue;
 
 use crate::detect::detect;
-use crate::json::{self, Object};
+use crate::json::{self, Object, RawJson};
 use crate::{ChatError, LogFormat, Provider, SessionLog, Transcript};
 
 /// The text of a request or a list of messages, and its provider.
@@ -45,7 +44,7 @@ impl<'t> ChatInput<'t> {
         log: Option<LogFormat>,
     ) -> Result<Self, ChatError> {
         let root = json::parse(text);
-        let request = root.as_ref().ok().and_then(|root| fields(root));
+        let request = root.as_ref().ok().and_then(|root| fields(*root));
         let log = log.or_else(|| if request.is_some() { None } else { LogFormat::detect(text) });
         let (model, max_output_tokens) = (None, None);
         if let Some(format) = log {
@@ -146,7 +145,7 @@ fn messages_on_lines(text: &str) -> Option<String> {
 }
 
 /// Returns the fields of a request with messages. A list of messages has none.
-fn fields<'t>(root: &'t RawValue) -> Option<Object<'t>> {
+fn fields<'t>(root: RawJson<'t>) -> Option<Object<'t>> {
     if json::is_array(root) {
         return Some(Object(Vec::new()));
     }

@@ -4,95 +4,68 @@
 //! therefore stay raw text.
 
 use std::borrow::Cow;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::sync::LazyLock;
 
 use memchr::{memchr, memchr2, memmem};
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::ChatError;
+
+/// A JSON value as it was written, without whitespace around it.
+///
+/// Only [`parse`] validates JSON. The values in it are valid, too, so they are found by their quotes and brackets alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RawJson<'t>(&'t str);
+
+impl<'t> RawJson<'t> {
+    /// Returns the text of the value.
+    pub(crate) fn get(self) -> &'t str {
+        self.0
+    }
+
+    fn first_byte(self) -> u8 {
+        self.0.bytes().next().unwrap_or_default()
+    }
+
+    /// Returns the text between the quotes or brackets of the value, if it begins with this one.
+    fn inside(self, opening: char) -> Option<&'t str> {
+        let closing = self.0.len().checked_sub(1)?;
+        self.0.get(..closing)?.strip_prefix(opening)
+    }
+}
 
 /// The fields of an object, in input order.
 #[derive(Clone, Debug)]
 pub(crate) struct Object<'t>(pub(crate) Vec<ObjectField<'t>>);
 
 /// The name and the value of a field.
-pub(crate) type ObjectField<'t> = (Cow<'t, str>, &'t RawValue);
+pub(crate) type ObjectField<'t> = (Cow<'t, str>, RawJson<'t>);
 
 impl<'t> Object<'t> {
     /// Returns the value of a field, or `None` if it is missing or `null`.
-    pub(crate) fn get(&self, name: &str) -> Option<&'t RawValue> {
+    pub(crate) fn get(&self, name: &str) -> Option<RawJson<'t>> {
         let field = self.0.iter().find(|(other, _)| other == name);
         field.map(|(_, value)| *value).filter(|value| value.get() != "null")
     }
-}
 
-impl<'de> Deserialize<'de> for Object<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FieldVisitor;
-
-        impl<'de> Visitor<'de> for FieldVisitor {
-            type Value = Object<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-                let mut fields: Vec<ObjectField<'de>> = Vec::new();
-                while let Some((Name(name), value)) = map.next_entry()? {
-                    if fields.iter().any(|(other, _)| *other == name) {
-                        return Err(A::Error::custom(format!("duplicate field `{name}`")));
-                    }
-                    fields.push((name, value));
-                    if fields.len() > MAX_FIELDS {
-                        let problem = format!("there are more than {MAX_FIELDS} fields");
-                        return Err(A::Error::custom(problem));
-                    }
-                }
-                Ok(Object(fields))
-            }
-        }
-
-        deserializer.deserialize_map(FieldVisitor)
-    }
-}
-
-/// The name of a field. A lone surrogate in it is replaced.
-struct Name<'t>(Cow<'t, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NameVisitor;
-
-        impl<'de> Visitor<'de> for NameVisitor {
-            type Value = Name<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_borrowed_bytes<E>(self, name: &'de [u8]) -> Result<Name<'de>, E> {
-                Ok(Name(String::from_utf8_lossy(name)))
-            }
-
-            fn visit_bytes<E>(self, name: &[u8]) -> Result<Name<'de>, E> {
-                Ok(Name(String::from_utf8_lossy(name).into_owned().into()))
-            }
-        }
-
-        deserializer.deserialize_bytes(NameVisitor)
+    /// Parses an object, unless the text is something else.
+    pub(crate) fn parse(text: &'t str) -> Option<Self> {
+        object("", validate(text).ok()?).ok()
     }
 }
 
 /// The maximum number of fields of an object. It bounds the quadratic search for duplicates.
 const MAX_FIELDS: usize = 1_000;
 
+fn validate(json: &str) -> Result<RawJson<'_>, serde_json::Error> {
+    serde_json::from_str::<&RawValue>(json).map(|value| RawJson(value.get()))
+}
+
 /// Parses a document, with or without a byte order mark.
-pub(crate) fn parse(json: &str) -> Result<&RawValue, ChatError> {
+pub(crate) fn parse(json: &str) -> Result<RawJson<'_>, ChatError> {
     let json = json.strip_prefix('\u{feff}').unwrap_or(json);
-    serde_json::from_str(json).map_err(|error| {
+    validate(json).map_err(|error| {
         let (line, column) = (error.line().max(1), error.column().max(1));
         let position = format!(" at line {} column {}", error.line(), error.column());
         let problem = error.to_string();
@@ -101,63 +74,77 @@ pub(crate) fn parse(json: &str) -> Result<&RawValue, ChatError> {
     })
 }
 
-/// Returns whether a document is a list, if it is JSON.
-pub(crate) fn is_list(json: &str) -> bool {
-    json.trim_start_matches(|c: char| c == '\u{feff}' || c.is_ascii_whitespace()).starts_with('[')
-}
-
-/// Parses a document that is a list. A second pass finds what is wrong with another one.
-pub(crate) fn parse_array(json: &str) -> Result<Vec<&RawValue>, ChatError> {
-    serde_json::from_str(json).or_else(|_| array("the list", parse(json)?))
-}
-
-/// Parses a document that is an object. A second pass finds what is wrong with another one.
-pub(crate) fn parse_object(json: &str) -> Result<Object<'_>, ChatError> {
-    serde_json::from_str(json).or_else(|_| object("the request", parse(json)?))
-}
-
-/// Deserializes a value. Errors name its path, its type and the expected type.
-fn read<'t, T: Deserialize<'t>>(
-    path: impl Display,
-    value: &'t RawValue,
-    expected: &str,
-) -> Result<T, ChatError> {
-    serde_json::from_str(value.get()).map_err(|error| {
-        let actual = match value.get().as_bytes().first() {
-            Some(b'"') => "a text",
-            Some(b'[') => "a list",
-            Some(b'{') => "an object",
-            Some(b'n') => "null",
-            Some(b't' | b'f') => "true or false",
-            _ => "a number",
-        };
-        let problem = error.to_string();
-        let problem = problem.split(" at line ").next().unwrap_or_default();
-        ChatError::invalid(
-            path,
-            match expected == actual {
-                true => format!("{problem}; fix the JSON"),
-                false => format!("it is {actual}; it must be {expected}"),
-            },
-        )
-    })
+/// Returns the error of a value that has another type than the expected one.
+fn mistyped(path: impl Display, value: RawJson<'_>, expected: &str) -> ChatError {
+    let actual = match value.first_byte() {
+        b'"' => "a text",
+        b'[' => "a list",
+        b'{' => "an object",
+        b'n' => "null",
+        b't' | b'f' => "true or false",
+        _ => "a number",
+    };
+    ChatError::invalid(path, format!("it is {actual}; it must be {expected}"))
 }
 
 /// Returns a string. A lone surrogate becomes U+FFFD.
-pub(crate) fn string(path: impl Display, value: &RawValue) -> Result<String, ChatError> {
-    let text = value.get().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    if let Some(text) = text.filter(|text| memchr(b'\\', text.as_bytes()).is_none()) {
-        return Ok(text.to_owned());
-    }
-    match without_lone_surrogates(value.get()) {
-        Cow::Borrowed(_) => read(path, value, "a text"),
-        Cow::Owned(fixed) => {
-            serde_json::from_str(&fixed).map_err(|_| ChatError::invalid(path, "it must be a text"))
-        }
-    }
+pub(crate) fn string(path: impl Display, value: RawJson<'_>) -> Result<String, ChatError> {
+    borrowed_string(path, value).map(Cow::into_owned)
 }
 
-pub(crate) fn has_lone_surrogates(value: &RawValue) -> bool {
+/// Returns a string as [`string`] does. One without escapes is not copied.
+fn borrowed_string<'t>(path: impl Display, value: RawJson<'t>) -> Result<Cow<'t, str>, ChatError> {
+    value.inside('"').map(unescaped).ok_or_else(|| mistyped(path, value, "a text"))
+}
+
+/// Returns the text between the quotes of a string, without escapes.
+fn unescaped(text: &str) -> Cow<'_, str> {
+    let Some(mut start) = memchr(b'\\', text.as_bytes()) else { return Cow::Borrowed(text) };
+    let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
+    loop {
+        plain.push_str(&rest[..start]);
+        let (character, length) = escaped(&rest[start..]);
+        plain.push(character);
+        // What is escaped is ASCII.
+        rest = rest.get(start + length..).unwrap_or_default();
+        match memchr(b'\\', rest.as_bytes()) {
+            Some(next) => start = next,
+            None => break,
+        }
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
+/// Returns the character of the escape at the beginning of a text, and the length of the escape.
+fn escaped(text: &str) -> (char, usize) {
+    let character = match text.as_bytes().get(1) {
+        Some(b'n') => '\n',
+        Some(b't') => '\t',
+        Some(b'r') => '\r',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'u') => {
+            let units = [escaped_unit(text, 0), escaped_unit(text, 6)];
+            let mut decoded = char::decode_utf16(units.into_iter().flatten());
+            let character = decoded.next().and_then(Result::ok);
+            let character = character.unwrap_or(char::REPLACEMENT_CHARACTER);
+            return (character, 6 * character.len_utf16());
+        }
+        // A quote, a slash or a backslash.
+        Some(byte) => char::from(*byte),
+        None => char::REPLACEMENT_CHARACTER,
+    };
+    (character, 2)
+}
+
+/// Returns the UTF-16 code unit of the escape at an index, if there is one.
+fn escaped_unit(text: &str, index: usize) -> Option<u16> {
+    let escape = text.get(index..index + 6)?.strip_prefix("\\u")?;
+    u16::from_str_radix(escape, 16).ok()
+}
+
+pub(crate) fn has_lone_surrogates(value: RawJson<'_>) -> bool {
     matches!(without_lone_surrogates(value.get()), Cow::Owned(_))
 }
 
@@ -173,15 +160,11 @@ fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
     if !may_have_lone_surrogates(json) {
         return Cow::Borrowed(json);
     }
-    let unit = |index: usize| {
-        let escape = json.get(index..index + 6)?.strip_prefix("\\u")?;
-        u16::from_str_radix(escape, 16).ok()
-    };
     let mut fixed = Cow::Borrowed(json);
     let mut index = 0;
     while let Some(offset) = json.get(index..).and_then(|rest| rest.find('\\')) {
         index += offset;
-        index += match (unit(index), unit(index + 6)) {
+        index += match (escaped_unit(json, index), escaped_unit(json, index + 6)) {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
             (Some(0xd800..=0xdfff), _) => {
                 fixed.to_mut().replace_range(index..index + 6, "\\ufffd");
@@ -194,30 +177,88 @@ fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
     fixed
 }
 
-pub(crate) fn array(path: impl Display, value: &RawValue) -> Result<Vec<&RawValue>, ChatError> {
-    read(path, value, "a list")
+/// Returns the elements of a list.
+pub(crate) fn array<'t>(
+    path: impl Display,
+    value: RawJson<'t>,
+) -> Result<Vec<RawJson<'t>>, ChatError> {
+    let text = value.inside('[').ok_or_else(|| mistyped(path, value, "a list"))?;
+    let (mut elements, mut rest) = (Vec::new(), after_separators(text));
+    while !rest.is_empty() {
+        let element;
+        (element, rest) = split_value(rest);
+        elements.push(element);
+        rest = after_separators(rest);
+    }
+    Ok(elements)
 }
 
-pub(crate) fn object(path: impl Display, value: &RawValue) -> Result<Object<'_>, ChatError> {
-    read(path, value, "an object")
+/// Returns the fields of an object.
+pub(crate) fn object<'t>(path: impl Display, value: RawJson<'t>) -> Result<Object<'t>, ChatError> {
+    let Some(text) = value.inside('{') else { return Err(mistyped(path, value, "an object")) };
+    let invalid = |problem: String| ChatError::invalid(path, format!("{problem}; fix the JSON"));
+    let (mut fields, mut rest) = (Vec::<ObjectField<'t>>::new(), after_separators(text));
+    while !rest.is_empty() {
+        let name = string_literal(rest);
+        rest = after_separators(&rest[name.len()..]);
+        let name = unescaped(RawJson(name).inside('"').unwrap_or_default());
+        if fields.iter().any(|(other, _)| *other == name) {
+            return Err(invalid(format!("duplicate field `{name}`")));
+        }
+        let value;
+        (value, rest) = split_value(rest);
+        fields.push((name, value));
+        rest = after_separators(rest);
+        if fields.len() > MAX_FIELDS {
+            return Err(invalid(format!("there are more than {MAX_FIELDS} fields")));
+        }
+    }
+    Ok(Object(fields))
 }
 
-pub(crate) fn is_string(value: &RawValue) -> bool {
-    value.get().starts_with('"')
+/// Returns JSON without the whitespace, the comma or the colon between two values at its beginning.
+fn after_separators(json: &str) -> &str {
+    json.trim_start_matches([' ', '\n', '\t', '\r', ',', ':'])
 }
 
-pub(crate) fn is_array(value: &RawValue) -> bool {
-    value.get().starts_with('[')
+/// Splits JSON after the value at its beginning.
+fn split_value(json: &str) -> (RawJson<'_>, &str) {
+    let bytes = json.as_bytes();
+    let (mut end, mut depth) = (0, 0_usize);
+    while let Some(byte) = bytes.get(end) {
+        match byte {
+            b'"' => end += string_literal(&json[end..]).len() - 1,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            // A number or a word ends before a separator.
+            b',' | b' ' | b'\n' | b'\t' | b'\r' if depth == 0 => break,
+            _ => {}
+        }
+        end += 1;
+        if depth == 0 && matches!(byte, b'"' | b'}' | b']') {
+            break;
+        }
+    }
+    let (value, rest) = json.split_at(end);
+    (RawJson(value), rest)
+}
+
+pub(crate) fn is_string(value: RawJson<'_>) -> bool {
+    value.first_byte() == b'"'
+}
+
+pub(crate) fn is_array(value: RawJson<'_>) -> bool {
+    value.first_byte() == b'['
 }
 
 /// Returns the string in a required field.
-pub(crate) fn required_str(
+pub(crate) fn required_str<'t>(
     path: impl Display,
-    object: &Object<'_>,
+    object: &Object<'t>,
     name: &str,
-) -> Result<String, ChatError> {
+) -> Result<Cow<'t, str>, ChatError> {
     match object.get(name) {
-        Some(value) => string(format_args!("{path}.{name}"), value),
+        Some(value) => borrowed_string(format_args!("{path}.{name}"), value),
         None => Err(ChatError::invalid(path, format!("missing field `{name}`; add it"))),
     }
 }
@@ -232,7 +273,7 @@ pub(crate) fn optional_str(
 }
 
 /// Writes a value without whitespace between tokens.
-pub(crate) fn write(value: &RawValue, into: &mut String) {
+pub(crate) fn write(value: RawJson<'_>, into: &mut String) {
     write_compact(value.get(), into);
 }
 
@@ -269,7 +310,7 @@ fn string_literal(json: &str) -> &str {
 }
 
 /// Returns a value without whitespace between tokens.
-pub(crate) fn compact(value: &RawValue) -> String {
+pub(crate) fn compact(value: RawJson<'_>) -> String {
     let mut text = String::with_capacity(value.get().len());
     write(value, &mut text);
     text
@@ -278,17 +319,17 @@ pub(crate) fn compact(value: &RawValue) -> String {
 /// Returns a value with a space after each comma and colon, and without needless escapes in strings.
 ///
 /// Clients write the same value in many ways. This form is counted, so their counts agree.
-pub(crate) fn spaced(value: &RawValue) -> String {
-    let text = &*without_lone_surrogates(value.get());
+pub(crate) fn spaced(value: RawJson<'_>) -> String {
+    let text = value.get();
     let mut spaced = String::with_capacity(text.len() + text.len() / 16);
     let mut index = 0;
     while let Some(byte) = text.as_bytes().get(index) {
         match byte {
             b'"' => {
                 let literal = string_literal(&text[index..]);
-                match serde_json::from_str::<String>(literal) {
-                    Ok(content) if literal.contains('\\') => write_string(&content, &mut spaced),
-                    _ => spaced.push_str(literal),
+                match unescaped(RawJson(literal).inside('"').unwrap_or_default()) {
+                    Cow::Owned(content) => write_string(&content, &mut spaced),
+                    Cow::Borrowed(_) => spaced.push_str(literal),
                 }
                 index += literal.len();
                 continue;
@@ -305,7 +346,7 @@ pub(crate) fn spaced(value: &RawValue) -> String {
 }
 
 /// Writes `outer` with another value in the place of `inner`, which is a part of it.
-pub(crate) fn write_replaced(outer: &RawValue, inner: &RawValue, new: &str, into: &mut String) {
+pub(crate) fn write_replaced(outer: RawJson<'_>, inner: RawJson<'_>, new: &str, into: &mut String) {
     let text = outer.get();
     let start = (inner.get().as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
     let parts = text.get(..start).zip(text.get(start.wrapping_add(inner.get().len())..));
@@ -319,7 +360,7 @@ pub(crate) fn write_replaced(outer: &RawValue, inner: &RawValue, new: &str, into
 
 /// Returns an object with a field set to a value, as its last field, or removed.
 pub(crate) fn with_field(object: &str, name: &str, value: Option<&str>) -> String {
-    let Ok(fields) = serde_json::from_str::<Object<'_>>(object) else { return object.to_owned() };
+    let Some(fields) = Object::parse(object) else { return object.to_owned() };
     let mut text = "{".to_owned();
     let kept = fields.0.iter().filter(|(field, _)| field != name);
     let kept = kept.map(|(field, value)| (&**field, value.get()));
@@ -346,7 +387,7 @@ pub(crate) fn write_fields<'f, 't: 'f>(
     fields: impl Iterator<Item = &'f ObjectField<'t>>,
     required: Option<&str>,
     into: &mut String,
-    mut write_value: impl FnMut(&str, Option<&'t RawValue>, &mut String),
+    mut write_value: impl FnMut(&str, Option<RawJson<'t>>, &mut String),
 ) {
     let mut required = required;
     let mut separator = "{";
@@ -385,7 +426,54 @@ pub(crate) fn write_array<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// JSON with whitespace, nesting, and strings that contain brackets, quotes and escapes.
+    fn documents() -> impl Strategy<Value = String> {
+        let string = r#""([a-z,:{}\[\] é]|\\["\\/bfnrt]|\\u00e9|\\ud83d|\\uDE00)*""#;
+        let word = "null|true|false|0|-1\\.50e3";
+        let values = prop_oneof![string, word];
+        values.prop_recursive(4, 32, 4, |values| {
+            let fields = |values: Vec<String>| -> Vec<String> {
+                let fields = values.iter().zip('a'..);
+                fields.map(|(value, name)| format!("\"{name}\" :\t{value}")).collect()
+            };
+            prop_oneof![
+                vec(values.clone(), 0..4).prop_map(|list| format!("[ {} ]", list.join(" ,\n"))),
+                vec(values, 0..4).prop_map(move |list| format!("{{{}}}", fields(list).join(","))),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn values_are_split_as_a_parser_splits_them(text in documents()) {
+            let value = parse(&text).unwrap();
+            let texts = |values: Vec<&RawValue>| -> Vec<String> {
+                values.into_iter().map(|value| value.get().to_owned()).collect()
+            };
+            let elements = array("", value).map(|list| list.iter().map(|value| value.get().to_owned()).collect());
+            prop_assert_eq!(elements.ok(), serde_json::from_str(&text).map(texts).ok());
+            let fields = object("", value).map(|object| {
+                object.0.iter().map(|(name, value)| (name.to_string(), value.get().to_owned())).collect()
+            });
+            let expected = serde_json::from_str::<BTreeMap<String, &RawValue>>(&text);
+            let expected = expected.map(|fields| {
+                fields.into_iter().map(|(name, value)| (name, value.get().to_owned())).collect::<Vec<_>>()
+            });
+            prop_assert_eq!(fields.ok(), expected.ok());
+            // The parser rejects lone surrogates.
+            if let Ok(expected) = serde_json::from_str::<String>(&text) {
+                prop_assert_eq!(string("", value).unwrap(), expected);
+            }
+            prop_assert_eq!(string("", value).is_ok(), text.starts_with('"'));
+        }
+    }
 
     #[test]
     fn compacting_keeps_whitespace_in_strings() {

@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use pannier_core::TokenCounter;
-use serde_json::value::RawValue;
 
-use crate::json::{self, Object};
+use crate::json::{self, Object, RawJson};
 
 /// The tokens of a message's role and delimiters.
 pub(crate) const TOKENS_PER_MESSAGE: i64 = 4;
@@ -47,7 +46,7 @@ pub(crate) struct Message<'t> {
     pub(crate) number: usize,
     /// The number of following messages that were merged into it.
     pub(crate) merged: usize,
-    pub(crate) raw: &'t RawValue,
+    pub(crate) raw: RawJson<'t>,
     pub(crate) fields: Object<'t>,
     pub(crate) role: Role,
     /// The name of the participant.
@@ -113,18 +112,18 @@ pub(crate) enum PartKind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Body<'t> {
     /// A text, or a value that a text replaces.
-    Text(&'t RawValue),
+    Text(RawJson<'t>),
     /// The response of a function: an object, which one with a text replaces.
-    Response(&'t RawValue),
+    Response(RawJson<'t>),
     /// The arguments of a call: an object.
-    Object(&'t RawValue),
+    Object(RawJson<'t>),
     /// The arguments of a call: a string that contains an object.
-    ObjectString(&'t RawValue),
+    ObjectString(RawJson<'t>),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Part<'t> {
-    pub(crate) raw: &'t RawValue,
+    pub(crate) raw: RawJson<'t>,
     pub(crate) location: PartLocation,
     pub(crate) kind: PartKind,
     /// The text of its item, which is counted.
@@ -146,7 +145,7 @@ pub(crate) struct Part<'t> {
 
 impl<'t> Part<'t> {
     pub(crate) fn new(
-        raw: &'t RawValue,
+        raw: RawJson<'t>,
         location: PartLocation,
         kind: PartKind,
         text: String,
@@ -219,15 +218,15 @@ impl<'t> Part<'t> {
 
 impl<'t> Message<'t> {
     /// Returns a message without parts. Fields that are not `known` become extras.
-    pub(crate) fn new(raw: &'t RawValue, fields: Object<'t>, role: Role, known: &[&str]) -> Self {
+    pub(crate) fn new(raw: RawJson<'t>, fields: Object<'t>, role: Role, known: &[&str]) -> Self {
         let is_known = |name: &str| known.contains(&name);
         // Clients dump fields without a value, such as `"annotations": []`.
-        let is_empty = |value: &RawValue| ["null", "[]", "{}"].contains(&value.get());
-        let extras = fields.0.iter().filter(|(name, value)| !is_known(name) && !is_empty(value));
+        let is_empty = |value: RawJson<'_>| ["null", "[]", "{}"].contains(&value.get());
+        let extras = fields.0.iter().filter(|(name, value)| !is_known(name) && !is_empty(*value));
         Self {
             number: 0,
             merged: 0,
-            extras: extras.map(|(_, value)| json::compact(value)).collect(),
+            extras: extras.map(|(_, value)| json::compact(*value)).collect(),
             has_empty_arrays: false,
             raw,
             fields,
@@ -240,6 +239,26 @@ impl<'t> Message<'t> {
             rejection_rule: None,
             own_tokens: 0,
             note: None,
+        }
+    }
+
+    /// Returns a copy to be written without a note. It needs no texts, because parts are written from their JSON.
+    pub(crate) fn without_texts(&self) -> Self {
+        let parts = self.parts.iter().map(|part| Part {
+            text: String::new(),
+            tool: String::new(),
+            kind: part.kind.clone(),
+            replacement: part.replacement.clone(),
+            ..*part
+        });
+        Self {
+            parts: parts.collect(),
+            fields: self.fields.clone(),
+            name: String::new(),
+            answers: self.answers.clone(),
+            extras: Vec::new(),
+            note: None,
+            ..*self
         }
     }
 
@@ -317,7 +336,8 @@ impl<'t> Message<'t> {
 
     /// Returns the texts of its parts, joined by newlines. Never empty.
     pub(crate) fn text(&self) -> String {
-        let mut text = String::new();
+        let bytes = self.parts.iter().map(|part| part.text.len() + 1).sum();
+        let mut text = String::with_capacity(bytes);
         if !self.name.is_empty() {
             text.push_str(&self.name);
             text.push_str(": ");

@@ -2,10 +2,8 @@
 
 use std::fmt::Arguments;
 
-use serde_json::value::RawValue;
-
 use crate::ChatError;
-use crate::json::{self, Object, ObjectField};
+use crate::json::{self, Object, ObjectField, RawJson};
 use crate::message::{
     Body, Message, NO_OUTPUT, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL,
     base64_tokens,
@@ -39,9 +37,9 @@ pub(crate) const FILE_CHARS_PER_TOKEN: usize = 16;
 pub(crate) const AUDIO_CHARS_PER_TOKEN: usize = 1_024;
 const AUDIO_RESPONSE_TOKENS: i64 = 1_000;
 
-pub(crate) fn read<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
+pub(crate) fn read<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Message<'t>, ChatError> {
     let fields = json::object(path, raw)?;
-    let role = match json::required_str(path, &fields, "role")?.as_str() {
+    let role = match &*json::required_str(path, &fields, "role")? {
         "system" | "developer" => Role::System,
         "user" => Role::User,
         "assistant" => Role::Assistant,
@@ -58,7 +56,7 @@ pub(crate) fn read<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Message
     };
     let name = json::optional_str(path, &fields, "name")?;
     let answers = match role {
-        Role::Tool => Some(json::required_str(path, &fields, "tool_call_id")?),
+        Role::Tool => Some(json::required_str(path, &fields, "tool_call_id")?.into_owned()),
         Role::Function => Some(String::new()),
         _ => None,
     };
@@ -96,7 +94,7 @@ fn read_content<'t>(path: Arguments<'_>, message: &mut Message<'t>) -> Result<()
     Ok(())
 }
 
-fn read_part<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+fn read_part<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
     let inner = |name: &str| -> Result<Object<'t>, ChatError> {
         let value = object.get(name);
@@ -105,7 +103,7 @@ fn read_part<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, Cha
         })
     };
     let part = |kind, text: String| Part::new(raw, PartLocation::ContentArray, kind, text);
-    Ok(match json::required_str(path, &object, "type")?.as_str() {
+    Ok(match &*json::required_str(path, &object, "type")? {
         kind @ ("text" | "refusal") => {
             let text = json::optional_str(path, &object, kind)?;
             let is_kept = !text.is_empty();
@@ -180,9 +178,9 @@ fn read_assistant_fields<'t>(
     Ok(())
 }
 
-fn read_call<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+fn read_call<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
-    let id = json::required_str(path, &object, "id")?;
+    let id = json::required_str(path, &object, "id")?.into_owned();
     let kind = PartKind::ToolCall { id };
     let part = |text| Part::new(raw, PartLocation::ToolCalls, kind, text);
     match (object.get("function"), object.get("custom")) {
@@ -244,7 +242,7 @@ pub(crate) fn with_note(text: &str, note: &str) -> String {
 /// Writes the kept parts of a content. A note becomes a part of the given type.
 pub(crate) fn write_content(
     message: &Message<'_>,
-    value: &RawValue,
+    value: RawJson<'_>,
     note_type: &str,
     into: &mut String,
 ) {

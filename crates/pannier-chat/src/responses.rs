@@ -4,10 +4,8 @@
 
 use std::fmt::Arguments;
 
-use serde_json::value::RawValue;
-
 use crate::ChatError;
-use crate::json::{self, Object};
+use crate::json::{self, Object, RawJson};
 use crate::message::{
     Body, Message, NO_OUTPUT, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL,
     base64_tokens,
@@ -29,7 +27,7 @@ const KNOWN_FIELDS: [&str; 7] = ["type", "role", "content", "output", "call_id",
 /// The characters of encrypted reasoning per token.
 const REASONING_CHARS_PER_TOKEN: usize = 4;
 
-pub(crate) fn read<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
+pub(crate) fn read<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Message<'t>, ChatError> {
     if json::is_string(raw) {
         // The whole input may be one text of the user.
         let mut message = Message::new(raw, Object(Vec::new()), Role::User, &[]);
@@ -51,7 +49,7 @@ pub(crate) fn read<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Message
         }
         kind if kind.ends_with("_output") => {
             let id = match call_id.is_empty() {
-                true => json::required_str(path, &fields, "id")?,
+                true => json::required_str(path, &fields, "id")?.into_owned(),
                 false => call_id,
             };
             let mut message = Message::new(raw, fields, Role::Tool, &KNOWN_FIELDS);
@@ -76,7 +74,7 @@ pub(crate) fn read<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Message
 }
 
 /// Returns a part that is a whole item.
-fn item(raw: &RawValue, kind: PartKind, text: String) -> Part<'_> {
+fn item(raw: RawJson<'_>, kind: PartKind, text: String) -> Part<'_> {
     Part::new(raw, PartLocation::Item, kind, text)
 }
 
@@ -91,10 +89,10 @@ fn assistant<'t>(fields: Object<'t>, part: Part<'t>) -> Message<'t> {
 
 fn read_message<'t>(
     path: Arguments<'_>,
-    raw: &'t RawValue,
+    raw: RawJson<'t>,
     fields: Object<'t>,
 ) -> Result<Message<'t>, ChatError> {
-    let role = match json::required_str(path, &fields, "role")?.as_str() {
+    let role = match &*json::required_str(path, &fields, "role")? {
         "system" | "developer" => Role::System,
         "user" => Role::User,
         "assistant" => Role::Assistant,
@@ -115,7 +113,7 @@ fn inner_texts(
     fields: &Object<'_>,
     name: &str,
 ) -> Result<Vec<String>, ChatError> {
-    let Some(list) = fields.get(name).filter(|list| json::is_array(list)) else {
+    let Some(list) = fields.get(name).filter(|list| json::is_array(*list)) else {
         return Ok(Vec::new());
     };
     let path = format_args!("{path}.{name}");
@@ -155,22 +153,22 @@ fn read_content<'t>(
 
 /// Returns a text part with its `body`, which is kept unless it is empty.
 fn text_part<'t>(
-    raw: &'t RawValue,
+    raw: RawJson<'t>,
     location: PartLocation,
-    body: &'t RawValue,
+    body: RawJson<'t>,
     text: String,
 ) -> Part<'t> {
     let part = Part::new(raw, location, PartKind::Text, text).with_body(Some(Body::Text(body)));
     Part { is_kept: !part.text.is_empty(), ..part }
 }
 
-fn read_part<'t>(path: Arguments<'_>, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+fn read_part<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
     let media = |text: &str, tokens: i64| {
         let part = Part::new(raw, PartLocation::ContentArray, PartKind::Media, text.to_owned());
         part.with_tokens(tokens)
     };
-    Ok(match json::required_str(path, &object, "type")?.as_str() {
+    Ok(match &*json::required_str(path, &object, "type")? {
         kind @ ("input_text" | "output_text" | "text" | "refusal") => {
             let name = if kind == "refusal" { kind } else { "text" };
             let text = json::optional_str(path, &object, name)?;

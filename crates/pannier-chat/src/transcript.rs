@@ -10,9 +10,9 @@ use pannier_core::{
     ContextBudget, ContextItem, Error, ErrorKind, Explanation, Pipeline, Timestamp, TokenCounter,
 };
 use pannier_policy::{PlacerPolicy, Policy, PolicyInputs, PolicyRegistry};
-use serde_json::value::RawValue;
 
 use crate::items::{self, ChatLayout, FixedField, PRIMING_TOKENS};
+use crate::json::RawJson;
 use crate::message::{Message, TOKENS_PER_MESSAGE};
 use crate::tool_pairing::{self, ToolPairing};
 use crate::trimmed::TrimmedTranscript;
@@ -114,7 +114,7 @@ pub struct Transcript<'t> {
 #[derive(Debug)]
 pub(crate) enum Field<'t> {
     Messages,
-    Other(Cow<'t, str>, &'t RawValue),
+    Other(Cow<'t, str>, RawJson<'t>),
     Changed(Cow<'t, str>, String),
 }
 
@@ -136,10 +136,11 @@ impl<'t> Transcript<'t> {
     ) -> Result<Self, ChatError> {
         let (mut fixed, mut is_continued) = (Vec::new(), false);
         let list_name = provider.list_name();
-        let (request, list) = if json::is_list(text) {
-            (None, json::parse_array(text)?)
+        let root = json::parse(text)?;
+        let (request, list) = if json::is_array(root) {
+            (None, json::array("the list", root)?)
         } else {
-            let request = json::parse_object(text)?;
+            let request = json::object("the request", root)?;
             let Some(messages) = request.get(list_name) else {
                 let others = [Provider::OpenAi, Provider::Responses, Provider::Gemini];
                 let mut others =
@@ -351,7 +352,7 @@ impl<'s, 't> Trimmer<'s, 't> {
 fn read_field<'t>(
     provider: Provider,
     name: Cow<'t, str>,
-    raw: &'t RawValue,
+    raw: RawJson<'t>,
     fixed: &mut Vec<FixedField>,
 ) -> Result<Option<Field<'t>>, ChatError> {
     if name == provider.list_name() {

@@ -120,7 +120,7 @@ impl<'t> Transcript<'t> {
                 Field::Other(name, raw) => {
                     json::write_string(name, &mut text);
                     text.push(':');
-                    json::write(raw, &mut text);
+                    json::write(*raw, &mut text);
                 }
                 Field::Changed(name, value) => {
                     json::write_string(name, &mut text);

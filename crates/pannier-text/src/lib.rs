@@ -95,17 +95,74 @@ pub struct Term<'t> {
 
 /// Calls `f` with every term of a text, and returns the position after the last word. If the first position is 0, that
 /// is the number of words. A whole identifier follows its subwords and has the position of the first one.
-pub fn for_each_term(text: &str, first_position: u32, f: impl FnMut(Term<'_>)) -> u32 {
-    for_each_term_starting_with(&[true; 256], text, first_position, f)
+pub fn for_each_term(text: &str, first_position: u32, mut f: impl FnMut(Term<'_>)) -> u32 {
+    for_each_word(&[true; 256], text, first_position, |word, position, shares_position| {
+        stem(word);
+        if let Some(text) = term_text(word) {
+            f(Term { text, position, shares_position });
+        }
+    })
 }
 
-/// Calls `f` with the terms whose first byte is marked, and with others where skipping them would cost more. Words
-/// count towards positions either way. The first byte of a lowercased word is the first byte of its term.
-pub fn for_each_term_starting_with(
+/// A set of terms to find in texts.
+///
+/// A text has few different words, so it caches which of the terms each word gives.
+///
+/// ```
+/// use pannier_text::TermSet;
+///
+/// let mut set = TermSet::new(["deploy", "roll"]);
+/// let mut found = Vec::new();
+/// let words = set.for_each_in("Rolling back deployments", |index, position, _| found.push((index, position)));
+/// assert_eq!((words, found), (3, vec![(1, 0), (0, 2)]));
+/// ```
+#[derive(Clone, Debug)]
+pub struct TermSet<'t> {
+    /// Each with its index, ascending.
+    terms: Vec<(&'t str, usize)>,
+    /// The first bytes of the terms. The first byte of a lowercased word is the first byte of its term.
+    first_bytes: [bool; 256],
+    /// The position of a word's term in `terms`, or a greater number.
+    known: Memo<usize>,
+}
+
+impl<'t> TermSet<'t> {
+    /// Returns a set of different terms.
+    pub fn new(terms: impl IntoIterator<Item = &'t str>) -> Self {
+        let mut terms: Vec<(&str, usize)> = terms.into_iter().zip(0..).collect();
+        terms.sort_unstable();
+        let mut first_bytes = [false; 256];
+        for byte in terms.iter().filter_map(|(term, _)| term.bytes().next()) {
+            first_bytes[usize::from(byte)] = true;
+        }
+        Self { terms, first_bytes, known: Memo::default() }
+    }
+
+    /// Calls `f` with every term of the set in a text: its index, its position, and whether another term shares the
+    /// position. Returns the number of words, as [`for_each_term`] does.
+    pub fn for_each_in(&mut self, text: &str, mut f: impl FnMut(usize, u32, bool)) -> u32 {
+        let Self { terms, first_bytes, known } = self;
+        for_each_word(first_bytes, text, 0, |word, position, shares_position| {
+            let found = known.get(word, |word| {
+                let mut word = word.to_vec();
+                stem(&mut word);
+                let text = term_text(&word).unwrap_or_default();
+                terms.binary_search_by(|(term, _)| (*term).cmp(text)).unwrap_or(usize::MAX)
+            });
+            if let Some((_, index)) = terms.get(found) {
+                f(*index, position, shares_position);
+            }
+        })
+    }
+}
+
+/// Calls `f` with every word whose first byte is marked, lowercased and not yet stemmed, with its position and whether
+/// another word shares that. Other words count towards positions, too.
+fn for_each_word(
     first_bytes: &[bool; 256],
     text: &str,
     first_position: u32,
-    f: impl FnMut(Term<'_>),
+    f: impl FnMut(&mut Vec<u8>, u32, bool),
 ) -> u32 {
     let (term, whole) = (Vec::new(), Vec::new());
     let mut analyzer = Analyzer { term, whole, position: first_position, first_bytes, f };
@@ -136,14 +193,25 @@ enum ByteClass {
     Other,
 }
 
+#[inline]
 fn class(byte: u8) -> ByteClass {
-    match byte {
-        b'a'..=b'z' | b'0'..=b'9' => ByteClass::LowercaseOrDigit,
-        b'A'..=b'Z' => ByteClass::Uppercase,
-        b'_' | 128.. => ByteClass::Other,
-        _ => ByteClass::Separator,
-    }
+    CLASSES[usize::from(byte)]
 }
+
+const CLASSES: [ByteClass; 256] = {
+    let mut classes = [ByteClass::Separator; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'a'..=b'z' | b'0'..=b'9' => ByteClass::LowercaseOrDigit,
+            b'A'..=b'Z' => ByteClass::Uppercase,
+            b'_' | 128.. => ByteClass::Other,
+            _ => ByteClass::Separator,
+        };
+        byte += 1;
+    }
+    classes
+};
 
 /// Returns the end of a word of lowercase ASCII letters and digits, of which the first may be uppercase: such a word has
 /// one subword. 0 if the text starts with anything else.
@@ -178,17 +246,17 @@ fn is_unsegmented_script(c: char) -> bool {
     )
 }
 
-/// Splits runs of word characters into terms.
+/// Splits runs of word characters into lowercased words.
 struct Analyzer<'b, F> {
     term: Vec<u8>,
     whole: Vec<u8>,
     position: u32,
-    /// The first bytes of the terms that the caller wants.
+    /// The first bytes of the words that the caller wants.
     first_bytes: &'b [bool; 256],
     f: F,
 }
 
-impl<F: FnMut(Term<'_>)> Analyzer<'_, F> {
+impl<F: FnMut(&mut Vec<u8>, u32, bool)> Analyzer<'_, F> {
     fn run(&mut self, run: &str) {
         if run.is_ascii() {
             return self.word(run);
@@ -218,8 +286,7 @@ impl<F: FnMut(Term<'_>)> Analyzer<'_, F> {
             self.term.clear();
             self.term.extend_from_slice(word);
             self.term.make_ascii_lowercase();
-            stem(&mut self.term);
-            emit_term(&mut self.f, &self.term, self.position, false);
+            (self.f)(&mut self.term, self.position, false);
         }
         self.position = self.position.saturating_add(1);
     }
@@ -236,8 +303,7 @@ impl<F: FnMut(Term<'_>)> Analyzer<'_, F> {
         }
         if self.position > first_position + 1 && self.is_wanted(&self.whole) {
             self.whole.truncate(MAX_TERM_BYTES);
-            stem(&mut self.whole);
-            emit_term(&mut self.f, &self.whole, first_position, true);
+            (self.f)(&mut self.whole, first_position, true);
         }
     }
 
@@ -269,8 +335,7 @@ impl<F: FnMut(Term<'_>)> Analyzer<'_, F> {
         self.term.truncate(MAX_TERM_BYTES);
         self.whole.extend_from_slice(&self.term);
         if self.is_wanted(&self.term) {
-            stem(&mut self.term);
-            emit_term(&mut self.f, &self.term, self.position, false);
+            (self.f)(&mut self.term, self.position, false);
         }
         self.position = self.position.saturating_add(1);
     }
@@ -279,19 +344,24 @@ impl<F: FnMut(Term<'_>)> Analyzer<'_, F> {
         word.first().is_some_and(|byte| self.first_bytes[usize::from(*byte)])
     }
 
-    /// Emits the characters and the bigrams of a text in an unsegmented script.
+    /// Emits the characters and the bigrams of a text in an unsegmented script. Stemming leaves them as they are.
     fn bigrams(&mut self, text: &str) {
         let mut previous: Option<usize> = None;
         for (start, c) in text.char_indices() {
             let end = start + c.len_utf8();
             if let Some(previous) = previous {
-                let bigram = &text.as_bytes()[previous..end];
-                emit_term(&mut self.f, bigram, self.position.saturating_sub(1), true);
+                self.emit(&text[previous..end], self.position.saturating_sub(1), true);
             }
-            emit_term(&mut self.f, &text.as_bytes()[start..end], self.position, false);
+            self.emit(&text[start..end], self.position, false);
             self.position = self.position.saturating_add(1);
             previous = Some(start);
         }
+    }
+
+    fn emit(&mut self, word: &str, position: u32, shares_position: bool) {
+        self.term.clear();
+        self.term.extend_from_slice(word.as_bytes());
+        (self.f)(&mut self.term, position, shares_position);
     }
 }
 
@@ -327,15 +397,14 @@ fn subword_end(word: &str) -> usize {
     word.len()
 }
 
-fn emit_term(f: &mut impl FnMut(Term<'_>), term: &[u8], position: u32, shares_position: bool) {
+/// Returns a term as text, unless it is empty.
+fn term_text(term: &[u8]) -> Option<&str> {
     let text = match std::str::from_utf8(term) {
         Ok(text) => text,
         // Truncated inside a character.
         Err(error) => std::str::from_utf8(&term[..error.valid_up_to()]).unwrap_or_default(),
     };
-    if !text.is_empty() {
-        f(Term { text, position, shares_position });
-    }
+    Some(text).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -389,22 +458,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_with_other_first_bytes_still_count(text in "(\\PC|[ a-zA-Z_])*", byte in 0..=255_u8) {
-            let mut first_bytes = [false; 256];
-            first_bytes[usize::from(byte)] = true;
-            let is_wanted = |term: &Term<'_>| term.text.as_bytes()[0] == byte;
-            let (mut all, mut some) = (Vec::new(), Vec::new());
+        fn a_set_finds_its_terms_and_counts_all_words(text in "(\\PC|[ a-eA-E_]|ing|東)*", others in "(\\PC|[ a-eA-E_]|東)*") {
+            let mut known = Vec::new();
+            for_each_term(&others, 0, |term| known.push(term.text.to_owned()));
+            known.sort();
+            known.dedup();
+            known.reverse();
+            let mut expected = Vec::new();
             let words = for_each_term(&text, 0, |term| {
-                if is_wanted(&term) {
-                    all.push((term.text.to_owned(), term.position));
-                }
+                let index = known.iter().position(|known| known == term.text);
+                expected.extend(index.map(|index| (index, term.position, term.shares_position)));
             });
-            let counted = for_each_term_starting_with(&first_bytes, &text, 0, |term| {
-                if is_wanted(&term) {
-                    some.push((term.text.to_owned(), term.position));
-                }
-            });
-            prop_assert_eq!((words, all), (counted, some));
+            let mut set = TermSet::new(known.iter().map(String::as_str));
+            // What is cached is found again.
+            for _ in 0..2 {
+                let mut found = Vec::new();
+                let counted = set.for_each_in(&text, |index, position, shares_position| {
+                    found.push((index, position, shares_position));
+                });
+                prop_assert_eq!((words, &expected), (counted, &found));
+            }
         }
 
         #[test]
@@ -415,7 +488,10 @@ mod tests {
                 whole: Vec::new(),
                 position: 0,
                 first_bytes: &[true; 256],
-                f: |term: Term<'_>| expected.push((term.text.to_owned(), term.position)),
+                f: |word: &mut Vec<u8>, position: u32, _: bool| {
+                    stem(word);
+                    expected.extend(term_text(word).map(|text| (text.to_owned(), position)));
+                },
             };
             text.split(|c| !is_word(c)).for_each(|run| analyzer.run(run));
             prop_assert_eq!(terms(&text), expected);

@@ -5,13 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::value::RawValue;
-
 use super::{
     History, Link, LogLine, RecordedRequest, RecordedUsage, answered, is_set, kind, nested, number,
     text, write_request,
 };
-use crate::json::{self, Object};
+use crate::json::{self, Object, RawJson};
 
 /// A line of the user or the assistant.
 struct Line<'t> {
@@ -19,13 +17,13 @@ struct Line<'t> {
     is_assistant: bool,
     /// The id of the assistant's message, which several lines share.
     message_id: Option<String>,
-    model: Option<&'t RawValue>,
+    model: Option<RawJson<'t>>,
     usage: Option<RecordedUsage>,
     blocks: Vec<Block<'t>>,
 }
 
 struct Block<'t> {
-    raw: &'t RawValue,
+    raw: RawJson<'t>,
     link: Link,
     is_thinking: bool,
 }
@@ -99,7 +97,7 @@ fn read_line<'t>(line: &Object<'t>) -> Option<Line<'t>> {
 
 /// Returns a block, unless its text is blank or the role cannot send it: only responses have calls, and only the user has
 /// results.
-fn read_block(raw: &RawValue, is_assistant: bool) -> Option<Block<'_>> {
+fn read_block(raw: RawJson<'_>, is_assistant: bool) -> Option<Block<'_>> {
     let block = json::object("block", raw).ok()?;
     let kind = kind(&block)?;
     if kind == "text" && text(&block, "text").is_none_or(|text| text.trim().is_empty()) {

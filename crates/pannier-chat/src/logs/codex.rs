@@ -3,13 +3,11 @@
 //! Most lines are envelopes: `response_item` has an item of the Responses API as its `payload`, and `event_msg` repeats it
 //! for the display. The oldest logs have bare items.
 
-use serde_json::value::RawValue;
-
 use super::{
     History, Link, LogLine, RecordedRequest, RecordedUsage, answered, kind, nested, number, text,
     write_request,
 };
-use crate::json::{self, Object};
+use crate::json::{self, Object, RawJson};
 
 /// The items of a history, and the usage of the requests among them.
 #[derive(Default)]
@@ -28,9 +26,9 @@ struct Item<'t> {
 }
 
 enum Content<'t> {
-    Raw(&'t RawValue),
+    Raw(RawJson<'t>),
     /// The text of a summary, a JSON string.
-    Summary(&'t RawValue),
+    Summary(RawJson<'t>),
 }
 
 /// Returns the histories of a log. A compaction starts a new one.
@@ -47,9 +45,7 @@ pub(super) fn histories(lines: &[LogLine<'_>]) -> Vec<History> {
     let (mut model, mut closed, mut current) = (None, Vec::new(), Items::default());
     for LogLine { raw, fields } in lines.iter().filter(is_own) {
         let Some(payload) = nested(fields, "payload") else {
-            current
-                .items
-                .extend(Some(raw).filter(|_| is_bare_item(fields)).and_then(|raw| read_item(raw)));
+            current.items.extend(Some(*raw).filter(|_| is_bare_item(fields)).and_then(read_item));
             continue;
         };
         match kind(fields).as_deref() {
@@ -79,7 +75,7 @@ fn is_bare_item(line: &Object<'_>) -> bool {
 }
 
 /// Returns an item, unless it is not sent.
-fn read_item(raw: &RawValue) -> Option<Item<'_>> {
+fn read_item(raw: RawJson<'_>) -> Option<Item<'_>> {
     let item = json::object("item", raw).ok()?;
     let kind = kind(&item)?;
     let id = || text(&item, "call_id").or_else(|| text(&item, "id"));
@@ -123,7 +119,7 @@ fn compacted<'t>(payload: &Object<'t>) -> Items<'t> {
             items.map(|item| Item { is_response: false, ..item }).collect()
         }
         None => {
-            let summary = payload.get("message").filter(|message| json::is_string(message));
+            let summary = payload.get("message").filter(|message| json::is_string(*message));
             let summary = summary.map(|message| Item {
                 content: Content::Summary(message),
                 link: Link::Other,
@@ -137,7 +133,7 @@ fn compacted<'t>(payload: &Object<'t>) -> Items<'t> {
 }
 
 impl Items<'_> {
-    fn history(self, instructions: Option<&RawValue>, model: Option<&RawValue>) -> History {
+    fn history(self, instructions: Option<RawJson<'_>>, model: Option<RawJson<'_>>) -> History {
         let mut answered = answered(self.items.iter().map(|item| &item.link));
         let mut open = answered.clone();
         let mut is_sent: Vec<bool> = Vec::with_capacity(self.items.len());
@@ -186,10 +182,10 @@ impl Items<'_> {
 impl Content<'_> {
     fn write(&self, into: &mut String) {
         match self {
-            Self::Raw(raw) => json::write(raw, into),
+            Self::Raw(raw) => json::write(*raw, into),
             Self::Summary(text) => {
                 into.push_str("{\"type\":\"message\",\"role\":\"user\",\"content\":");
-                json::write(text, into);
+                json::write(*text, into);
                 into.push('}');
             }
         }

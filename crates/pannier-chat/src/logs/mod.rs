@@ -10,9 +10,7 @@ mod codex;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::value::RawValue;
-
-use crate::json::{self, Object};
+use crate::json::{self, Object, RawJson};
 use crate::{ChatError, Provider};
 
 /// The agent that wrote a log.
@@ -128,7 +126,7 @@ impl SessionLog {
 
 /// A line of a log.
 struct LogLine<'t> {
-    raw: &'t RawValue,
+    raw: RawJson<'t>,
     fields: Object<'t>,
 }
 
@@ -190,7 +188,7 @@ fn answered<'l>(links: impl Iterator<Item = &'l Link>) -> BTreeSet<&'l str> {
 
 /// Writes a request: its other fields, and the list of its messages.
 fn write_request(
-    fields: &[(&str, Option<&RawValue>)],
+    fields: &[(&str, Option<RawJson<'_>>)],
     list: &str,
     items: impl Iterator<Item = impl FnOnce(&mut String)>,
 ) -> String {
@@ -199,7 +197,7 @@ fn write_request(
         let Some(value) = value else { continue };
         json::write_string(name, &mut text);
         text.push(':');
-        json::write(value, &mut text);
+        json::write(*value, &mut text);
         text.push(',');
     }
     json::write_string(list, &mut text);

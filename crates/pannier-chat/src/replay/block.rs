@@ -2,15 +2,15 @@
 //!
 //! It shares no code with the sessions it measures, except for the parsing of JSON.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Arguments;
 use std::sync::Arc;
 
 use pannier_core::TokenCounter;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
-use crate::json::{self, Object};
+use crate::json::{self, Object, RawJson};
 use crate::{ChatError, message};
 
 /// The role of a message.
@@ -150,7 +150,7 @@ impl<'c> BlockReader<'c> {
         for (index, raw) in list.into_iter().enumerate() {
             let path = format_args!("messages[{index}]");
             let object = json::object(path, raw)?;
-            let role = match json::required_str(path, &object, "role")?.as_str() {
+            let role = match &*json::required_str(path, &object, "role")? {
                 "user" => Role::User,
                 "assistant" => Role::Assistant,
                 other => {
@@ -186,14 +186,14 @@ impl<'c> BlockReader<'c> {
     pub(super) fn read(
         &mut self,
         path: Arguments<'_>,
-        raw: &RawValue,
+        raw: RawJson<'_>,
     ) -> Result<Arc<Block>, ChatError> {
         if let Some(block) = self.known.get(raw.get()) {
             return Ok(Arc::clone(block));
         }
         let object = json::object(path, raw)?;
-        let id = |name| json::required_str(path, &object, name);
-        let (kind, text) = match json::required_str(path, &object, "type")?.as_str() {
+        let id = |name| json::required_str(path, &object, name).map(Cow::into_owned);
+        let (kind, text) = match &*json::required_str(path, &object, "type")? {
             "text" => (BlockKind::Text, id("text")?),
             "tool_use" => {
                 let (name, input) = (id("name")?, object.get("input"));
@@ -219,7 +219,7 @@ impl<'c> BlockReader<'c> {
     }
 
     /// Returns a tool call. The input is JSON.
-    pub(super) fn tool_use(&mut self, id: &str, name: &str, input: &RawValue) -> Arc<Block> {
+    pub(super) fn tool_use(&mut self, id: &str, name: &str, input: RawJson<'_>) -> Arc<Block> {
         let rest = format!(",\"input\":{}", json::compact(input));
         let json = object([("type", "tool_use"), ("id", id), ("name", name)], &rest);
         let has_object_input = input.get().starts_with('{');
@@ -262,7 +262,9 @@ impl<'c> BlockReader<'c> {
 }
 
 /// Returns the name and the elements of a request's list of messages or items.
-pub(super) fn message_list(root: &RawValue) -> Result<(&'static str, Vec<&RawValue>), ChatError> {
+pub(super) fn message_list(
+    root: RawJson<'_>,
+) -> Result<(&'static str, Vec<RawJson<'_>>), ChatError> {
     if json::is_array(root) {
         return Ok(("messages", json::array("the list", root)?));
     }

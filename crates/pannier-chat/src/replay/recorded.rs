@@ -1,10 +1,9 @@
 //! Recorded sessions, cut into the requests that the agent sent.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Arguments;
 use std::sync::Arc;
-
-use serde_json::value::RawValue;
 
 use super::block::{Block, BlockReader, ReplayMessage, Role, is_error, message_list, parts_text};
 use super::terms::terms;
@@ -286,7 +285,7 @@ fn read_anthropic(
     message: &Object<'_>,
     reader: &mut BlockReader<'_>,
 ) -> Result<RoleAndBlocks, ChatError> {
-    let role = match json::required_str(path, message, "role")?.as_str() {
+    let role = match &*json::required_str(path, message, "role")? {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         _ => return Ok(None),
@@ -303,7 +302,7 @@ fn read_anthropic(
         let path = format_args!("{path}[{index}]");
         let block = json::object(path, raw)?;
         let string = |name| json::required_str(path, &block, name);
-        match string("type")?.as_str() {
+        match &*string("type")? {
             "text" => blocks.push(reader.text(&string("text")?)),
             "tool_use" => {
                 let Some(input) = block.get("input") else { continue };
@@ -326,7 +325,7 @@ fn read_openai(
 ) -> Result<RoleAndBlocks, ChatError> {
     let text = parts_text(path, message, "content")?;
     let mut blocks = vec![reader.text(&text)];
-    let role = match json::required_str(path, message, "role")?.as_str() {
+    let role = match &*json::required_str(path, message, "role")? {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         "tool" => {
@@ -345,7 +344,7 @@ fn read_openai(
             let function = json::object(path, function)?;
             let name = json::required_str(path, &function, "name")?;
             let arguments = json::required_str(path, &function, "arguments")?;
-            blocks.push(reader.tool_use(&id, &name, &call_input(&arguments)?));
+            blocks.push(reader.tool_use(&id, &name, json::parse(&call_input(&arguments))?));
         }
     }
     Ok(Some((role, blocks)))
@@ -370,8 +369,8 @@ fn read_item(
         }
         "function_call" | "custom_tool_call" => {
             let arguments = string(if kind == "function_call" { "arguments" } else { "input" })?;
-            let call =
-                reader.tool_use(&string("call_id")?, &string("name")?, &call_input(&arguments)?);
+            let input = call_input(&arguments);
+            let call = reader.tool_use(&string("call_id")?, &string("name")?, json::parse(&input)?);
             Some((Role::Assistant, vec![call]))
         }
         "local_shell_call" => {
@@ -387,15 +386,13 @@ fn read_item(
     })
 }
 
-/// Parses the arguments of a call. Those that are not an object become one.
-fn call_input(arguments: &str) -> Result<Box<RawValue>, ChatError> {
-    if let Ok(input) = serde_json::from_str::<Box<RawValue>>(arguments)
-        && input.get().starts_with('{')
-    {
-        return Ok(input);
+/// Returns the arguments of a call as an object.
+fn call_input(arguments: &str) -> Cow<'_, str> {
+    if json::parse(arguments).is_ok_and(|input| input.get().starts_with('{')) {
+        return Cow::Borrowed(arguments);
     }
     let mut text = "{\"arguments\":".to_owned();
     json::write_string(arguments, &mut text);
     text.push('}');
-    RawValue::from_string(text).map_err(|error| ChatError::invalid("arguments", error.to_string()))
+    Cow::Owned(text)
 }

@@ -72,8 +72,8 @@ impl Call {
 /// Returns the arguments of a call, or `None` if they are not an object.
 pub(super) fn arguments<'p>(part: &'p Part<'_>) -> Option<Object<'p>> {
     match part.body? {
-        Body::Object(value) => serde_json::from_str(value.get()).ok(),
-        Body::ObjectString(_) => serde_json::from_str(input(part)).ok(),
+        Body::Object(value) => json::object("", value).ok(),
+        Body::ObjectString(_) => Object::parse(input(part)),
         Body::Text(_) | Body::Response(_) => None,
     }
 }

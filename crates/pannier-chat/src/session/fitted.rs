@@ -272,6 +272,10 @@ impl<'s, 't> Fitted<'s, 't> {
             if self.is_omitted(index) || is_rejected(&message) {
                 return None;
             }
+            let note = self.note.as_ref().filter(|(task, _)| *task == index);
+            if note.is_none() && !own.is_empty() {
+                message = Cow::Owned(message.without_texts());
+            }
             for cut in own {
                 message.to_mut().parts[cut.part].replacement = Some(cut.text.clone());
             }
@@ -280,7 +284,7 @@ impl<'s, 't> Fitted<'s, 't> {
                     content.breakpoint = Some(breakpoints.contains(&(index, part)));
                 }
             }
-            if let Some((_, note)) = self.note.as_ref().filter(|(task, _)| *task == index) {
+            if let Some((_, note)) = note {
                 message.to_mut().note = Some(note.clone());
             }
             Some(message)

@@ -76,20 +76,60 @@ struct ToolResult {
     call: Option<usize>,
 }
 
-/// A name in a text, by its hash and its first position.
+/// A name in a text, by its number and its first position.
 #[derive(Clone, Debug)]
 struct Name {
-    hash: u64,
+    number: usize,
     range: Range<usize>,
 }
 
-/// Where a name occurs.
+/// The names of a history. Names are compared by their hashes.
 #[derive(Clone, Debug, Default)]
+struct Names {
+    /// The numbers of names, by their hashes.
+    numbers: ByHash<usize>,
+    /// Where each name occurs, by its number.
+    occurrences: Vec<Occurrences>,
+    /// The names of the last block, each once.
+    of_block: Vec<Name>,
+}
+
+/// Where a name occurs.
+#[derive(Clone, Debug)]
 struct Occurrences {
-    /// The number of blocks that contain it.
+    /// The number of blocks that contain it, and the last of them.
     blocks: u32,
+    last: usize,
     /// The last of them that is not a result. No block precedes block 0, so 0 also means no block.
     last_use: usize,
+}
+
+impl Names {
+    /// Adds the names in the text of a block, which follows all blocks that were added.
+    fn add(&mut self, text: &str, block: usize, is_result: bool) {
+        let Self { numbers, occurrences, of_block } = self;
+        of_block.clear();
+        for_each_name(text, |range| {
+            let hash = xxh3_64(&text.as_bytes()[range.clone()]);
+            let number = *numbers.entry(hash).or_insert(occurrences.len());
+            match occurrences.get_mut(number) {
+                Some(name) if name.last == block => return,
+                Some(name) => {
+                    name.blocks = name.blocks.saturating_add(1);
+                    name.last = block;
+                }
+                None => occurrences.push(Occurrences { blocks: 1, last: block, last_use: 0 }),
+            }
+            if !is_result {
+                occurrences[number].last_use = block;
+            }
+            of_block.push(Name { number, range });
+        });
+    }
+
+    fn occurrences(&self, name: &Name) -> &Occurrences {
+        &self.occurrences[name.number]
+    }
 }
 
 /// A response and its results, or the next message of the user, which can be left out together.
@@ -141,7 +181,7 @@ pub(super) struct Fold {
     last_whole_read: HashMap<u64, usize>,
     last_edit: HashMap<u64, usize>,
     last_replacement: HashMap<u64, usize>,
-    names: ByHash<Occurrences>,
+    names: Names,
     seen_results: HashMap<BlockHash, usize>,
     // Turns, of which the first are left out.
     turns: Vec<Turn>,
@@ -224,7 +264,7 @@ impl Fold {
             last_whole_read: HashMap::new(),
             last_edit: HashMap::new(),
             last_replacement: HashMap::new(),
-            names: ByHash::default(),
+            names: Names::default(),
             seen_results: HashMap::new(),
             turns: Vec::new(),
             open_turn: None,
@@ -358,18 +398,11 @@ impl Fold {
                 is_pinned,
                 is_gone: false,
             });
-            let names = names(&content.text);
-            for name in &names {
-                let occurrences = self.names.entry(name.hash).or_default();
-                occurrences.blocks = occurrences.blocks.saturating_add(1);
-                if !is_result {
-                    occurrences.last_use = block;
-                }
-            }
+            self.names.add(&content.text, block, is_result);
             match &content.kind {
                 PartKind::ToolCall { id } => self.take_call(block, id, content),
                 _ if is_result && content.body.is_some() => {
-                    self.take_result(block, message, content, names);
+                    self.take_result(block, message, content);
                 }
                 PartKind::Text
                     if !is_kept && tokens > MIN_TEXT_TOKENS && content.body.is_some() =>
@@ -434,13 +467,7 @@ impl Fold {
         self.calls.push(call);
     }
 
-    fn take_result(
-        &mut self,
-        block: usize,
-        message: &Message<'_>,
-        part: &Part<'_>,
-        names: Vec<Name>,
-    ) {
+    fn take_result(&mut self, block: usize, message: &Message<'_>, part: &Part<'_>) {
         let id = match &part.kind {
             PartKind::ToolResult { id } => Some(id),
             _ => message.answers.as_ref(),
@@ -457,20 +484,10 @@ impl Fold {
                 }
             }
         }
+        let names = self.names.of_block.clone();
         self.results.push(ToolResult { block, number: self.result_count, names, call });
         self.result_count += 1;
     }
-}
-
-/// Returns the names of a text, each once.
-fn names(text: &str) -> Vec<Name> {
-    let mut names = Vec::new();
-    for_each_name(text, |range| {
-        names.push(Name { hash: xxh3_64(&text.as_bytes()[range.clone()]), range });
-    });
-    names.sort_unstable_by_key(|name| (name.hash, name.range.start));
-    names.dedup_by_key(|name| name.hash);
-    names
 }
 
 /// Returns the messages of turns as a JSON list.

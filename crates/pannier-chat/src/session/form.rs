@@ -157,14 +157,14 @@ pub(super) fn short_input(id: &str, part: &Part<'_>, max: usize) -> Option<Strin
         separator = ", ";
         json::write_string(name, &mut object);
         object.push_str(": ");
-        let text = json::string(name, value).unwrap_or_else(|_| json::spaced(value));
+        let text = json::string(name, *value).unwrap_or_else(|_| json::spaced(*value));
         let length = text.chars().count();
         if length > 2 * max && !PATHS.contains(&&**name) {
             is_cut = true;
             let cut = format!("{} [… {length} characters; recall {id}]", first_chars(&text, max));
             json::write_string(&cut, &mut object);
         } else {
-            object.push_str(&json::spaced(value));
+            object.push_str(&json::spaced(*value));
         }
     }
     object.push('}');

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pannier_text::{K1, for_each_term, for_each_term_starting_with, idf, is_stop_word, tf_factor};
+use pannier_text::{K1, TermSet, for_each_term, idf, is_stop_word, tf_factor};
 
 use super::{Pool, ScoreExplanation, Scorer};
 use crate::Error;
@@ -37,10 +37,6 @@ use crate::Error;
 pub struct Bm25Scorer {
     /// The distinct terms of the query, ascending, with their frequencies.
     terms: Vec<(String, u32)>,
-    /// The first bytes of the terms.
-    beginnings: Box<[bool; 256]>,
-    /// The position of the first term with each first byte or a greater one.
-    starts: Vec<usize>,
 }
 
 /// The posting list of a term: items in pool order, with term frequencies.
@@ -60,12 +56,7 @@ impl Bm25Scorer {
         for (term, _) in occurrences {
             *counts.entry(term).or_default() += 1;
         }
-        let terms: Vec<(String, u32)> = counts.into_iter().collect();
-        let below = |term: &str, byte: usize| usize::from(term.as_bytes()[0]) < byte;
-        let starts = (0..=256).map(|byte| terms.partition_point(|(term, _)| below(term, byte)));
-        let starts: Vec<usize> = starts.collect();
-        let beginnings = Box::new(std::array::from_fn(|byte| starts[byte] < starts[byte + 1]));
-        Self { terms, beginnings, starts }
+        Self { terms: counts.into_iter().collect() }
     }
 
     /// Returns the distinct terms of the query.
@@ -81,8 +72,9 @@ impl Bm25Scorer {
         let mut postings: Vec<Postings> = vec![Vec::new(); self.terms.len()];
         let mut occurrences = Vec::new();
         let mut lengths = Vec::with_capacity(pool.len());
+        let mut terms = TermSet::new(self.terms());
         for (index, item) in pool.items().iter().enumerate() {
-            lengths.push(self.occurrences(item.content(), &mut occurrences));
+            lengths.push(find_occurrences(&mut terms, item.content(), &mut occurrences));
             for (term, _) in &occurrences {
                 match postings[*term].last_mut() {
                     Some((last, tf)) if *last == index => *tf = tf.saturating_add(1),
@@ -100,23 +92,18 @@ impl Bm25Scorer {
             }
         }
     }
+}
 
-    /// Finds the terms of the query in a text, with their positions, and returns the number of words in the text.
-    fn occurrences(&self, text: &str, found: &mut Vec<(usize, u32)>) -> u32 {
-        found.clear();
-        for_each_term_starting_with(&self.beginnings, text, 0, |term| {
-            let first = usize::from(term.text.as_bytes()[0]);
-            let terms = &self.terms[self.starts[first]..self.starts[first + 1]];
-            let known = terms.binary_search_by(|(known, _)| known.as_str().cmp(term.text));
-            let Ok(known) = known.map(|index| self.starts[first] + index) else { return };
-            // A whole identifier follows its subwords, and may equal the first of them.
-            let mut parts =
-                found.iter().rev().take_while(|(_, position)| *position >= term.position);
-            if !term.shares_position || parts.all(|part| *part != (known, term.position)) {
-                found.push((known, term.position));
-            }
-        })
-    }
+/// Finds the terms of the query in a text, with their positions, and returns the number of words in the text.
+fn find_occurrences(terms: &mut TermSet<'_>, text: &str, found: &mut Vec<(usize, u32)>) -> u32 {
+    found.clear();
+    terms.for_each_in(text, |term, position, shares_position| {
+        // A whole identifier follows its subwords, and may equal the first of them.
+        let mut parts = found.iter().rev().take_while(|(_, other)| *other >= position);
+        if !shares_position || parts.all(|part| *part != (term, position)) {
+            found.push((term, position));
+        }
+    })
 }
 
 impl Scorer for Bm25Scorer {

@@ -151,10 +151,7 @@ impl Fold {
         let part = step.part(block);
         let max = share(part.text_tokens, step.options.names_share);
         let max = max.min(step.options.max_names_tokens);
-        let is_rare = |name: &&Name| {
-            let occurrences = self.names.get(&name.hash);
-            occurrences.is_some_and(|occurrences| occurrences.blocks <= MAX_LISTED_BLOCKS)
-        };
+        let is_rare = |name: &&Name| self.names.occurrences(name).blocks <= MAX_LISTED_BLOCKS;
         let rare = names.iter().filter(is_rare).map(|name| name.range.clone());
         let names = form::names(&part.text, rare, max);
         if names.is_empty() {
@@ -259,9 +256,8 @@ impl Fold {
         let ToolResult { block, number, names, call } = result;
         let is_later = |last: Option<&usize>| last.is_some_and(|last| last > block);
         let is_used = |name: &&Name| {
-            self.names.get(&name.hash).is_some_and(|occurrences| {
-                occurrences.last_use > *block && occurrences.blocks <= MAX_USED_BLOCKS
-            })
+            let occurrences = self.names.occurrences(name);
+            occurrences.last_use > *block && occurrences.blocks <= MAX_USED_BLOCKS
         };
         let call = call.map(|call| &self.calls[call]);
         let path = call.and_then(|call| call.path);
@@ -408,8 +404,8 @@ fn note_tokens(note: &str, task: &Message<'_>, step: Step<'_, '_>) -> i64 {
 /// Returns whether a result says that its call failed.
 fn is_error(part: &Part<'_>) -> bool {
     let has_flag = || {
-        let object: Option<json::Object<'_>> = serde_json::from_str(part.raw.get()).ok();
-        object.and_then(|object| object.get("is_error")).is_some_and(|flag| flag.get() == "true")
+        let flag = json::object("", part.raw).ok().and_then(|object| object.get("is_error"));
+        flag.is_some_and(|flag| flag.get() == "true")
     };
     part.text.lines().next().is_some_and(|line| line.contains("rror")) || has_flag()
 }
