@@ -3,9 +3,9 @@
 
 usage: bench/questions.py OUT TREE…
 
-A question is the first sentence that documents an item, without the item's name: of Python docstrings and Rust doc comments
-(`OUT/NAME-doc`), and of Markdown sections (`OUT/NAME-md`). The documentation is removed from the copy of the tree, and the answer
-is the item itself. A hash chooses the questions, so that the same tree gives the same sets.
+A question is the first sentence that documents an item, without the item's name: of Python docstrings, of doc comments in Rust and
+TypeScript (`OUT/NAME-doc`), and of Markdown sections (`OUT/NAME-md`). The documentation is removed from the copy of the tree, and
+the answer is the item itself. A hash chooses the questions, so that the same tree gives the same sets.
 """
 
 import ast
@@ -25,6 +25,12 @@ SKIPPED = {".git", "node_modules", "target"}
 RUST_ITEM = re.compile(
     r"^(?P<docs>(?:[ \t]*///[^\n]*\n)+)(?:[ \t]*#\[[^\n]*\n)*"
     r"(?P<item>[ \t]*pub (?:const |unsafe |async )*(?:fn|struct|enum|trait) (?P<name>\w+))",
+    re.MULTILINE,
+)
+TYPESCRIPT_ITEM = re.compile(
+    r"^(?P<docs>[ \t]*/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*\n)"
+    r"(?P<item>[ \t]*(?:export (?:declare |default |async |abstract )*(?:function\*?|class|interface|type|const) (?P<name>[\w$]+)"
+    r"|(?:public |static |async )*(?!if\b|for\b|while\b|switch\b|return\b)(?P<method>\w+)\())",
     re.MULTILINE,
 )
 HEADING = re.compile(r"^#{1,5} +(?P<name>[^\n]+)\n", re.MULTILINE)
@@ -82,6 +88,21 @@ def rust_items(text):
         yield found["name"], sentence, (found.start("docs"), found.end("docs")), (start, end)
 
 
+def typescript_items(text):
+    for found in TYPESCRIPT_ITEM.finditer(text):
+        docs = re.sub(r"^\s*/\*\*|\*/\s*$|^\s*\*(?!/) ?", "", found["docs"], flags=re.MULTILINE).split("\n@")[0]
+        name = found["name"] or found["method"]
+        start = end = found.start("item")
+        depth = 0
+        while end < len(text):
+            depth += {"{": 1, "}": -1, "(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+            # A type may have braces within its line, so an item ends with a line.
+            if depth <= 0 and text[end - 1] in "};" and text[end : end + 1] in "\n":
+                break
+        yield name, question(first_sentence(docs), [name]), (found.start("docs"), found.end("docs")), (start, end)
+
+
 def markdown_items(text):
     headings = list(HEADING.finditer(text))
     for heading, end in zip(headings, [next.start() for next in headings[1:]] + [len(text)]):
@@ -94,7 +115,10 @@ def markdown_items(text):
             yield heading["name"], question(sentence[1], words), cut, (heading.start(), end)
 
 
-READERS = {"doc": {".py": python_items, ".rs": rust_items}, "md": {".md": markdown_items, ".mdx": markdown_items}}
+READERS = {
+    "doc": {".py": python_items, ".rs": rust_items, ".ts": typescript_items},
+    "md": {".md": markdown_items, ".mdx": markdown_items},
+}
 
 
 def read(tree):
