@@ -168,3 +168,21 @@ fn sigterm_answers_fifty_calls_in_flight() {
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("draining") && log.contains("stopped"), "{log}");
 }
+
+#[cfg(unix)]
+#[test]
+fn without_folders_the_server_has_those_of_the_project() {
+    let folder = folder("project");
+    fs::rename(folder.join("harbour/.context"), folder.join(".context")).unwrap();
+    assert!(program(&folder, &["docs", "index", "handbook"]).output().unwrap().status.success());
+    let server = HttpServer::start(&mut program(&folder, &["serve", "--http", "0"]));
+    let ask = |path: &str, body: Value| read(post(&server, path, "", &body.to_string()));
+    let found = ask("/v1/search", json!({ "query": "rollback" }));
+    assert!(found.contains("guides/rollback.md"), "{found}");
+    let memory = ask("/v1/memory", json!({}));
+    assert!(memory.contains("NEVER VIOLATE"), "{memory}");
+    let nothing = std::env::temp_dir();
+    let server = HttpServer::start(&mut program(&nothing, &["serve", "--http", "0"]));
+    let answer = read(post(&server, "/v1/search", "", r#"{"query":"rollback"}"#));
+    assert!(answer.contains("--index"), "{answer}");
+}

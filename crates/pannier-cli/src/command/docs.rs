@@ -149,7 +149,7 @@ impl Index {
 }
 
 /// The embedding model.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct EmbedderArguments {
     /// Embedding model: none, minilm:FOLDER or URL#MODEL
     ///

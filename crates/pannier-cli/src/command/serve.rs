@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use pannier::NamedFolder;
+use pannier::{Failure, NamedFolder};
 use pannier_mcp::{Server, ServerConfig};
 use pannier_server::{
     Address, BearerTokens, HttpOptions, LogFormat, LogLevel, WatchOptions, Watcher,
@@ -19,12 +19,24 @@ use crate::{config, input, output};
 /// The maximum size of a token file.
 const MAX_TOKEN_FILE_BYTES: u64 = 1 << 20;
 
+/// What shows that a folder has a memory.
+const MEMORY_FILES: [&str; 6] = [
+    ".context",
+    ".cursor/rules",
+    ".github/copilot-instructions.md",
+    "AGENTS.md",
+    "CLAUDE.md",
+    "GEMINI.md",
+];
+
 /// Run the MCP and HTTP server
 ///
-/// The server only reads files below the folders of its options.
+/// The server only reads files below the folders of its options. Without --index,
+/// --snippets and --memory, these are the index and the memory of this project.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
+  pannier serve
   pannier serve --index .pannier/index --snippets docs --memory .
   pannier serve --stdio --index handbook=.pannier/index")]
 pub(crate) struct Serve {
@@ -38,12 +50,13 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(&self) -> Result<(), CliError> {
+        let server = self.server.or_project()?;
         if !self.stdio {
-            let http = &self.server.http;
+            let http = &server.http;
             let address = http.http.map_or_else(|| DEFAULT_ADDRESS.parse(), Ok)?;
-            return http.run(&self.server, address);
+            return http.run(&server, address);
         }
-        self.server.run_stdio()
+        server.run_stdio()
     }
 }
 
@@ -70,7 +83,7 @@ impl Mcp {
 }
 
 /// The folders of a server, its address and its limits.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 struct ServerArguments {
     /// Index directory, with an optional name; repeatable
     #[arg(long = "index", alias = "cache", value_name = "[NAME=]DIR", value_hint = ValueHint::DirPath)]
@@ -137,6 +150,28 @@ fn within(min: usize, max: usize) -> impl Fn(&str) -> Result<usize, String> + Cl
 }
 
 impl ServerArguments {
+    /// Returns these arguments with the index and the memory of the current project, unless they name folders.
+    fn or_project(&self) -> Result<Self, CliError> {
+        let mut arguments = self.clone();
+        if !(self.caches.is_empty() && self.docs.is_empty() && self.contexts.is_empty()) {
+            return Ok(arguments);
+        }
+        let named = |path| NamedFolder::new("project", path).map_err(Failure::from);
+        if let Some(index) = config::read()?.defaults.index.filter(|index| index.is_dir()) {
+            output::note(&format!("index: {}", index.display()));
+            arguments.caches.push(named(index)?);
+        }
+        let memory = PathBuf::from(".");
+        if MEMORY_FILES.iter().any(|name| memory.join(name).exists()) {
+            output::note("memory: this folder");
+            arguments.contexts.push(named(memory)?);
+        }
+        if arguments.caches.is_empty() && arguments.contexts.is_empty() {
+            output::note("there is no index and no memory here, so only pack_items is served; see `pannier docs index --help`");
+        }
+        Ok(arguments)
+    }
+
     fn run_stdio(&self) -> Result<(), CliError> {
         let server = Server::open(self.config()?)?;
         let _watcher = self.watcher()?;
@@ -187,7 +222,7 @@ impl ServerArguments {
 }
 
 /// The address of a server, who may call it, and its log.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 struct HttpArguments {
     /// Port, or address and port, to listen at
     #[arg(long, value_name = "[ADDRESS:]PORT")]
