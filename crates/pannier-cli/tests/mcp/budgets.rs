@@ -75,17 +75,20 @@ fn measure(
             }
             // What a larger budget adds would have fitted if the larger answer has everything of this one, and is within the
             // budget, too.
-            let adds = |other: &Value| {
-                count(other) <= budget
-                    && sent.as_ref().is_none_or(|own| {
-                        count(own) < count(other) && has_all(text(other), text(own))
+            let adds = |other: &Value, other_tokens: usize| {
+                other_tokens <= budget
+                    && sent.as_ref().zip(tokens).is_none_or(|(own, tokens)| {
+                        tokens < other_tokens
+                            && has_all(text(other), text(own))
+                            && !has_all(text(own), text(other))
                     })
             };
-            let mut missed = adds(&all);
+            let mut missed = adds(&all, everything);
             if budget < 2_000 && everything > budget && arguments.get("detail").is_none() {
                 let larger = LARGER.map(|factor| (budget as f64 * factor) as usize);
-                missed |=
-                    larger.into_iter().any(|larger| answer(larger).is_some_and(|it| adds(&it)));
+                missed |= larger
+                    .into_iter()
+                    .any(|larger| answer(larger).is_some_and(|other| adds(&other, count(&other))));
             }
             // Whole documents: one that is not sent must not fit beside those that are.
             if let (true, Some(sent)) = (tool == "read_docs", &sent) {
@@ -108,8 +111,10 @@ fn fits_another(sent: &str, all: &str, budget: usize) -> bool {
     let tokens = |text: &str| o200k_base_singleton().encode_ordinary(text).len();
     let sent = sent.split("\nNot sent: ").next().unwrap_or_default();
     let sent = if sent.starts_with("No document fits") { "" } else { sent };
-    let citation =
-        |line: &str| line.starts_with('[') && line.ends_with(']') && line.contains(":1-");
+    // The documents quote citations, of files in folders.
+    let citation = |line: &str| {
+        line.starts_with('[') && line.ends_with(']') && line.contains(":1-") && !line.contains('/')
+    };
     let mut documents: Vec<String> = Vec::new();
     for line in all.split_inclusive('\n') {
         match documents.last_mut() {
@@ -119,7 +124,10 @@ fn fits_another(sent: &str, all: &str, budget: usize) -> bool {
     }
     documents.iter().any(|document| {
         let citation = document.lines().next().unwrap_or_default();
-        !sent.contains(citation) && tokens(&format!("{sent}\n{}", document.trim_end())) < budget
+        // Far longer documents are not counted; that takes time.
+        document.len() < 16 * budget
+            && !sent.contains(citation)
+            && tokens(&format!("{sent}\n{}", document.trim_end())) < budget
     })
 }
 
