@@ -75,7 +75,7 @@ test("every conformance vector", { skip: skip || (process.env.VECTORS ? false : 
   });
   const succeeded = await compare(cases);
   console.log(`${cases.length} vectors, ${succeeded} of them with a selection`);
-  assert.ok(cases.length > 500 && succeeded > 300);
+  assert.ok(cases.length > 500 && succeeded > 430);
 });
 
 test("generated chats", { skip }, async () => {
