@@ -54,7 +54,7 @@ export interface FittedChat<T> {
   /** Problems that did not stop the run. */
   warnings: string[];
   /** Of a session: the tokens of the request. */
-  tokens?: unknown;
+  tokens?: number;
   /** Of a session: the blocks that are sent in a shorter form. */
   cuts?: Cut[];
   /** Of a single request: the totals. */

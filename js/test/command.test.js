@@ -75,7 +75,7 @@ test("every conformance vector", { skip: skip || (process.env.VECTORS ? false : 
   });
   const succeeded = await compare(cases);
   console.log(`${cases.length} vectors, ${succeeded} of them with a selection`);
-  assert.ok(cases.length > 500 && succeeded > 300);
+  assert.ok(cases.length > 500 && succeeded > 430);
 });
 
 test("generated chats", { skip }, async () => {
@@ -84,7 +84,7 @@ test("generated chats", { skip }, async () => {
     const file = join(folder, `chat-${index}.json`);
     writeFileSync(file, chat);
     const args = ["chat", file];
-    for (const [key, value] of Object.entries(options)) args.push(...(value === true ? [`--${key}`] : [`--${key}`, `${value}`]));
+    for (const [key, value] of Object.entries(options)) args.push(value === true ? `--${key}` : `--${key}=${value}`);
     return { name: `chat ${index}: ${args.join(" ")}`, args, ours: engine("chat", { transcript: chat, ...options }, "text") };
   });
   const succeeded = await compare(cases);

@@ -49,17 +49,23 @@ test("a chat fits its budget", () => {
 });
 
 test("a session keeps the prefix of its requests", () => {
-  const session = new ChatSession({ budget: 150, model: "gpt-5" });
-  const history = [...messages];
-  let previous = [];
-  for (let turn = 0; turn < 8; turn++) {
-    const { transcript, tokens } = session.fit(history);
-    assert.equal(transcript.at(-1).content, history.at(-1).content);
-    assert.ok(tokens);
-    previous = transcript;
-    history.push({ role: "assistant", content: `It is turn ${turn}. ` }, { role: "user", content: "Go on." });
+  const budget = 6_000;
+  const session = new ChatSession({ budget, model: "gpt-5" });
+  const history = [{ role: "user", content: "Find the error in the logs." }];
+  let previous;
+  let kept = 0;
+  for (let turn = 0; turn < 20; turn++) {
+    const { transcript, text, tokens } = session.fit(history);
+    assert.deepEqual(transcript.at(-1), history.at(-1));
+    assert.ok(tokens <= budget, `${tokens}`);
+    kept += previous && text.startsWith(previous) ? 1 : 0;
+    // Without the end of the list.
+    previous = text.trimEnd().slice(0, -1);
+    const call = { id: `call_${turn}`, type: "function", function: { name: "read", arguments: `{"log":${turn}}` } };
+    const log = Array.from({ length: 40 }, (_, line) => `${line}: request ${turn * line} took ${line} ms`).join("\n");
+    history.push({ role: "assistant", content: null, tool_calls: [call] }, { role: "tool", tool_call_id: call.id, content: log });
   }
-  assert.ok(previous.length > 0);
+  assert.ok(kept >= 14 && kept < 19, `${kept}`);
 });
 
 test("items are packed, explained, and asked about", () => {

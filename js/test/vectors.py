@@ -18,6 +18,15 @@ def plain(value):
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def children(scorer):
+    """A scorer as policies have it: the scorers within it are its children."""
+    if not isinstance(scorer, dict):
+        return scorer
+    names = {"scorers": "children"}
+    return {names.get(key, key): [children(one) for one in value] if isinstance(value, list) else children(value)
+            for key, value in scorer.items()}
+
+
 def request(vector):
     test, config = vector["test"], dict(vector.get("config", {}))
     now = config.pop("reference_time", None)
@@ -27,12 +36,13 @@ def request(vector):
     if test["stage"] == "pipeline":
         policy = config
     elif test["stage"] == "scoring":
-        policy["scorers"] = [{"type": test["scorer"], "weight": 1.0, **config}]
+        config.pop("use_default_weights", None)
+        policy["scorers"] = [{"type": test["scorer"], "weight": 1.0, **children(config)}]
     elif test["stage"] == "placing":
         policy["placer"] = test["placer"]
     else:
         policy |= {"slicer": test["slicer"], **config}
-        items = [{"futureRelevanceHint": item.pop("score", 0.5), **item} for item in vector.get("scored_items", [])]
+        items = vector.get("scored_items", [])
     target = budget.get("target_tokens", 1_000)
     options = {"budget": budget.get("max_tokens", target), "target": target, "policy": {"name": "vector", **policy}}
     if "output_reserve" in budget:
@@ -45,6 +55,8 @@ def request(vector):
         options["slots"] = [f"{kind}={tokens}" for kind, tokens in budget["reserved_slots"].items()]
     for item in items:
         item.setdefault("tokens", 1)
+        if "score" in item:
+            item["futureRelevanceHint"] = item.pop("score")
     return {"items": items, **options}
 
 
