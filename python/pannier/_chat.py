@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from . import _pannier
-from ._errors import InvalidInput
+from ._errors import InternalError, InvalidInput
 from ._options import Slots, Time, Tokens, options, run, warn
 
 Chat = TypeVar("Chat")
@@ -270,10 +270,12 @@ def fit_native(
     request, _, added = _compose(encoded, provider, tools, system)
     fitted = _pannier.fit_chat(request, options(provider=provider, **given))
     warn(fitted.warnings)
-    result = []
+    result: list[Any] = []
     for index, text in fitted.messages[added:]:
         if text is None:
             result.append(messages[cast(int, index) - added])
         elif index is not None:
             result.append(rebuild(messages[index - added], json.loads(text)))
+        else:
+            raise InternalError("a changed message is like none that was given", code="internal")
     return result

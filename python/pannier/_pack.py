@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from . import _pannier
+from ._errors import InvalidInput
 from ._options import Slots, Time, Tokens, options, warn
 
 Item = TypeVar("Item")
@@ -72,6 +73,8 @@ def pack(
         margin=margin,
         slots=slots,
     )
+    if isinstance(items, (str, bytes, Mapping)):
+        raise InvalidInput(f"items is a {type(items).__name__}; give a list of items", code="invalid_input")
     pool = items if isinstance(items, list) else list(items)
     run = _pannier.pack(pool, given, scorer)
     warn(run.warnings)

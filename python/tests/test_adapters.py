@@ -10,11 +10,11 @@ import pannier
 import pytest
 
 LOG = "\n".join(f"line {number}: all is well" for number in range(2_000))
-REASON = ".ci/python --long installs the frameworks"
+REASON = "the adapters for frameworks; .ci/python --long tests them"
 
 
 def require(module: str) -> Any:
-    return pytest.importorskip(module, reason=f"tests of the adapter for {module}; {REASON}")
+    return pytest.importorskip(module, reason=REASON)
 
 
 def pairs_are_whole(messages: list[dict[str, Any]]) -> bool:

@@ -131,6 +131,12 @@ def test_a_policy_is_a_name_a_dict_or_a_file(tmp_path: pathlib.Path) -> None:
     assert pannier.pack(TEXTS, budget=12, policy="rag").items
 
 
+def test_a_single_text_is_no_pool() -> None:
+    for items in ("text", b"text", {"content": "text"}):
+        with pytest.raises(pannier.InvalidInput, match="give a list of items"):
+            pannier.pack(items, budget=10)
+
+
 def test_mistakes_have_their_path() -> None:
     with pytest.raises(pannier.InvalidInput, match=r"items\[1\]"):
         pannier.pack([{"content": "a"}, {"content": "b", "tokns": 3}], budget=10)
