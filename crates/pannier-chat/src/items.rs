@@ -1,36 +1,37 @@
 //! Turns messages into items: their tokens, pins and groups, and the provider's rules for sending them.
 
+use std::collections::BTreeSet;
+
 use pannier_core::item::ContextSource;
 use pannier_core::layout::{PlacedItems, Plan, RenderCost};
 use pannier_core::score::Pool;
-use pannier_core::{ContextItem, ContextKind, Error, Layout, Timestamp, TokenCounter};
+use pannier_core::{ContextItem, ContextKind, Error, Layout, Timestamp};
 
+use crate::Provider;
 use crate::message::{Message, Role, TOKENS_PER_MESSAGE};
 use crate::tool_pairing::FIRST_NOT_USER;
-use crate::{ChatError, Provider};
 
 /// The tokens that start the model's response.
 pub(crate) const PRIMING_TOKENS: i64 = 3;
 
 /// A request field that is sent with every selection: tools, system prompt, response format.
+#[derive(Debug)]
 pub(crate) struct FixedField {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) tokens: i64,
 }
 
-/// Returns the items of the messages, followed by those of the fixed fields.
+/// Returns the items of the messages, followed by those of the fixed fields. Messages are pinned by their positions.
 pub(crate) fn items(
-    provider: Provider,
     fixed: &[FixedField],
     messages: &[Message<'_>],
-    counter: &dyn TokenCounter,
-) -> Result<Vec<ContextItem>, ChatError> {
-    let pinned = pinned_messages(provider, messages);
+    pinned: &[usize],
+) -> Result<Vec<ContextItem>, Error> {
+    let pinned: BTreeSet<usize> = pinned.iter().copied().collect();
     let mut items = Vec::with_capacity(messages.len() + fixed.len());
     for (index, message) in messages.iter().enumerate() {
-        let is_pinned = pinned.binary_search(&index).is_ok();
-        items.push(item(message, fixed.len() + index, is_pinned)?);
+        items.push(item(message, fixed.len() + index, pinned.contains(&index))?);
     }
     for (index, field) in fixed.iter().enumerate() {
         let kind = match field.name.as_str() {
@@ -39,19 +40,14 @@ pub(crate) fn items(
             }
             _ => ContextKind::new("Tools")?,
         };
-        let count = i64::try_from(counter.count(&field.text)).unwrap_or(i64::MAX);
-        let item = ContextItem::builder(&field.text, count.saturating_add(field.tokens));
+        let item = ContextItem::builder(&field.text, field.tokens);
         items.push(item.kind(kind).id(&field.name).pinned(true).timestamp(time(index)?).build()?);
     }
     Ok(items)
 }
 
 /// Returns the item of a message that is sent at a position.
-pub(crate) fn item(
-    message: &Message<'_>,
-    position: usize,
-    is_pinned: bool,
-) -> Result<ContextItem, Error> {
+fn item(message: &Message<'_>, position: usize, is_pinned: bool) -> Result<ContextItem, Error> {
     let (kind, source) = match message.role {
         Role::System => (ContextKind::SYSTEM_PROMPT, ContextSource::CHAT),
         _ if message.is_tool_results_only() => (ContextKind::TOOL_OUTPUT, ContextSource::TOOL),
@@ -90,7 +86,7 @@ pub(crate) fn can_be_first(provider: Provider, message: &Message<'_>) -> bool {
 /// - if that cannot be first, the last message before it that can;
 /// - tool results at the end, to which the model responds, or a paused turn, which it continues;
 /// - for Anthropic, the first thinking of the current turn, if later steps of the turn have none.
-fn pinned_messages(provider: Provider, messages: &[Message<'_>]) -> Vec<usize> {
+pub(crate) fn pinned_messages(provider: Provider, messages: &[Message<'_>]) -> Vec<usize> {
     let sendable =
         || messages.iter().enumerate().filter(|(_, message)| message.rejection_rule.is_none());
     let system = sendable().filter(|(_, message)| message.role == Role::System);

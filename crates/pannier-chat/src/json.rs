@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::LazyLock;
 
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memmem};
 use serde_json::value::RawValue;
 
 use crate::ChatError;
@@ -297,14 +297,16 @@ fn write_compact(text: &str, into: &mut String) {
 
 /// Returns the string at the beginning of JSON, with its quotes.
 fn string_literal(json: &str) -> &str {
+    let bytes = json.as_bytes();
     let mut end = 1;
-    while let Some(offset) = memchr2(b'"', b'\\', json.as_bytes().get(end..).unwrap_or_default()) {
+    while let Some(offset) = memchr(b'"', bytes.get(end..).unwrap_or_default()) {
         end += offset;
-        if json.as_bytes()[end] == b'"' {
+        // Backslashes escape each other, and an odd one escapes the quote.
+        let backslashes = bytes[1..end].iter().rev().take_while(|byte| **byte == b'\\');
+        if backslashes.count() % 2 == 0 {
             return &json[..=end];
         }
-        // The character after a backslash is ASCII.
-        end += 2;
+        end += 1;
     }
     json
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::OnceLock;
 
 use pannier_core::item::PreviousPrompt;
 use pannier_core::whatif::Search;
@@ -104,10 +105,13 @@ pub struct Transcript<'t> {
     pub(crate) request: Option<Vec<Field<'t>>>,
     pub(crate) messages: Vec<Message<'t>>,
     repairs: Vec<Repair>,
-    /// The messages, followed by the fixed fields of the request.
-    pub(crate) items: Vec<ContextItem>,
-    /// The positions of the messages that were pinned by [`Self::pin`].
+    /// The fields that are sent with every selection, with their tokens.
+    pub(crate) fixed: Vec<FixedField>,
+    /// The messages, followed by the fixed fields. They have copies of all texts, and sessions do not need them.
+    items: OnceLock<Vec<ContextItem>>,
+    /// The positions of the messages that were pinned by [`Self::pin`], and of those that must be sent with them.
     pub(crate) pins: Vec<usize>,
+    first_of_pins: Vec<usize>,
 }
 
 /// A field of a request.
@@ -197,13 +201,22 @@ impl<'t> Transcript<'t> {
         }
         repairs.sort_by_key(|repair| repair.message);
         message::count(&mut messages, counter);
-        let items = items::items(provider, &fixed, &messages, counter)?;
-        Ok(Self { text, provider, request, messages, repairs, items, pins: Vec::new() })
+        for field in &mut fixed {
+            let count = i64::try_from(counter.count(&field.text)).unwrap_or(i64::MAX);
+            field.tokens = field.tokens.saturating_add(count);
+        }
+        let (items, pins, first_of_pins) = (OnceLock::new(), Vec::new(), Vec::new());
+        Ok(Self { text, provider, request, messages, repairs, fixed, items, pins, first_of_pins })
     }
 
     /// Returns the items: the messages in input order, followed by the fixed fields of the request, such as `tools`.
     pub fn items(&self) -> &[ContextItem] {
-        &self.items
+        self.items.get_or_init(|| {
+            let mut pinned = items::pinned_messages(self.provider, &self.messages);
+            pinned.extend(self.pins.iter().chain(&self.first_of_pins));
+            // No text is empty, so every item is valid.
+            items::items(&self.fixed, &self.messages, &pinned).unwrap_or_default()
+        })
     }
 
     /// Returns the rule by which an item cannot be sent, if there is one.
@@ -228,22 +241,20 @@ impl<'t> Transcript<'t> {
             let problem = format!("it cannot be sent: {rule}; do not pin it");
             return Err(ChatError::invalid(path, problem));
         }
-        let fixed = self.items.len() - self.messages.len();
         let first = (0..=index).rev().find(|first| {
             let message = &self.messages[*first];
             message.rejection_rule.is_none() && items::can_be_first(self.provider, message)
         });
         // The request starts with a message that can be first.
-        for index in first.into_iter().chain([index]) {
-            self.items[index] = items::item(&self.messages[index], fixed + index, true)?;
-        }
+        self.first_of_pins.extend(first);
         self.pins.push(index);
+        self.items.take();
         Ok(())
     }
 
     /// Returns the contents of the items as the previous prompt, for policies that keep a prompt's prefix.
     pub fn as_previous(&self) -> PreviousPrompt {
-        PreviousPrompt::new(self.items.iter().map(ContextItem::content))
+        PreviousPrompt::new(self.items().iter().map(ContextItem::content))
     }
 
     /// Builds a trimmer with the scorers and slicer of a policy. Its placer and deduplication do not apply: messages stay in
@@ -269,18 +280,17 @@ impl<'t> Transcript<'t> {
 
     /// Returns the tokens of the fixed fields.
     pub(crate) fn fixed_tokens(&self) -> i64 {
-        let fixed = self.items[self.messages.len()..].iter();
-        fixed.fold(0, |sum, item| sum.saturating_add(item.tokens()))
+        self.fixed.iter().fold(0, |sum, field| sum.saturating_add(field.tokens))
     }
 
     /// Returns the tokens of the pinned items and their groups, which are always sent.
     pub fn required_tokens(&self) -> i64 {
-        let pinned = self.items.iter().filter(|item| item.is_pinned());
+        let pinned = self.items().iter().filter(|item| item.is_pinned());
         let groups: BTreeSet<&str> = pinned.filter_map(ContextItem::group).collect();
         let is_required = |item: &&ContextItem| {
             item.is_pinned() || item.group().is_some_and(|group| groups.contains(group))
         };
-        let required = self.items.iter().filter(is_required);
+        let required = self.items().iter().filter(is_required);
         required.fold(PRIMING_TOKENS, |sum, item| sum.saturating_add(item.tokens()))
     }
 }
@@ -315,7 +325,7 @@ impl<'s, 't> Trimmer<'s, 't> {
     /// [`ChatError::OverBudget`] with the smallest sufficient budget if the required items exceed it; otherwise as
     /// [`Pipeline::run`].
     pub fn trim(&self, budget: &ContextBudget) -> Result<TrimmedTranscript<'s, 't>, ChatError> {
-        let selection = self.pipeline.run(&self.transcript.items, budget).map_err(|error| {
+        let selection = self.pipeline.run(self.transcript.items(), budget).map_err(|error| {
             let required_tokens = self.transcript.required_tokens();
             let (target, input) = (budget.target_tokens(), budget.input_tokens());
             let is_target = required_tokens <= input;
@@ -344,7 +354,7 @@ impl<'s, 't> Trimmer<'s, 't> {
         indices: &[usize],
         search: &mut Search<'_>,
     ) -> Result<Vec<Explanation<&'s ContextItem>>, Error> {
-        self.pipeline.prepare(&self.transcript.items)?.explain(budget, indices, search)
+        self.pipeline.prepare(self.transcript.items())?.explain(budget, indices, search)
     }
 }
 

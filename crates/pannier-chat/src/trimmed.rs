@@ -56,7 +56,7 @@ impl<'s, 't> TrimmedTranscript<'s, 't> {
         let tokens = |texts: &[(String, i64)]| {
             texts.iter().fold(0_i64, |sum, (_, tokens)| sum.saturating_add(*tokens))
         };
-        let fixed = previous.items.len() - previous.messages.len();
+        let fixed = previous.fixed.len();
         ReusedPrefix {
             messages: common.saturating_sub(fixed),
             of_messages: before.len() - fixed,
@@ -136,13 +136,12 @@ impl<'t> Transcript<'t> {
 
 /// Returns the fixed fields and the sent messages in order, each as it is written and with its tokens.
 fn sent_texts(transcript: &Transcript<'_>, is_sent: impl Fn(usize) -> bool) -> Vec<(String, i64)> {
-    let fixed = transcript.items[transcript.messages.len()..].iter();
-    let fixed = fixed.map(|item| (item.content().to_owned(), item.tokens()));
+    let fixed = transcript.fixed.iter().map(|field| (field.text.clone(), field.tokens));
     let messages = transcript.messages.iter().enumerate().filter(|(index, _)| is_sent(*index));
     let messages = messages.map(|(index, message)| {
         let mut text = String::new();
         write_message(transcript.provider, message, &mut text);
-        (text, transcript.items[index].tokens())
+        (text, transcript.messages[index].tokens())
     });
     fixed.chain(messages).collect()
 }

@@ -40,6 +40,29 @@ fn former_flags_still_trim_the_same() {
 }
 
 #[test]
+fn a_compressed_log_gives_the_request_of_the_log() {
+    let folder = folder("compressed");
+    let log = r#"{"type":"session_meta","payload":{"id":"1","cwd":"/"}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"Fix the build."}]}}
+{"type":"response_item","payload":{"type":"function_call","call_id":"c1","name":"shell","arguments":"{\"command\":\"make\"}"}}
+{"type":"response_item","payload":{"type":"function_call_output","call_id":"c1","output":"error 404"}}
+"#;
+    let level = ruzstd::encoding::CompressionLevel::Fastest;
+    let compressed = ruzstd::encoding::compress_to_vec(log.as_bytes(), level);
+    std::fs::write(folder.join("rollout.jsonl"), log).unwrap();
+    std::fs::write(folder.join("rollout.jsonl.zst"), &compressed).unwrap();
+    let plain = texts(&run(&folder, &["chat", "rollout.jsonl", "--budget", "1000"]));
+    assert_eq!(plain.0, Some(0), "{plain:?}");
+    let request: Value = serde_json::from_str(&plain.1).unwrap();
+    assert_eq!(request["input"][2]["output"], "error 404");
+    assert_eq!(texts(&run(&folder, &["chat", "rollout.jsonl.zst", "--budget", "1000"])), plain);
+    // A damaged one is an error that names the file.
+    std::fs::write(folder.join("short.jsonl.zst"), &compressed[..compressed.len() - 9]).unwrap();
+    let (code, _, error) = texts(&run(&folder, &["chat", "short.jsonl.zst", "--budget", "1000"]));
+    assert!(code == Some(6) && error.contains("short.jsonl.zst"), "{code:?} {error}");
+}
+
+#[test]
 fn json_is_the_transcript_with_its_counts() {
     let folder = folder("json");
     let arguments = ["chat", TUESDAY, "--provider", "openai", "--budget", "95", "--once"];

@@ -181,7 +181,9 @@ impl<'s, 't> Fitted<'s, 't> {
 
     /// Returns the positions of the items that are sent.
     pub(crate) fn sent_items(&self) -> Vec<usize> {
-        (0..self.transcript.items.len()).filter(|item| self.is_sent(*item)).collect()
+        (0..self.transcript.messages.len() + self.transcript.fixed.len())
+            .filter(|item| self.is_sent(*item))
+            .collect()
     }
 
     fn is_omitted(&self, message: usize) -> bool {

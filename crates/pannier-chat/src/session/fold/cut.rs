@@ -82,7 +82,6 @@ impl Fold {
         let ToolResult { block: index, call, .. } = self.results[result];
         let block = &self.blocks[index];
         let (tokens, hash, part) = (block.tokens, block.hash, step.part(block));
-        let id = self.ids.id(hash);
         if tokens > MIN_DUPLICATE_TOKENS {
             let step = step.because(CutReason::SameResult);
             let earlier = self.seen_results.insert(hash, index);
@@ -91,7 +90,7 @@ impl Fold {
                 !self.blocks[*earlier].is_gone && matches!(form, None | Some(CutForm::HeadAndTail))
             };
             if earlier.as_ref().is_some_and(is_sent)
-                && self.cut(index, CutForm::Duplicate, form::duplicate(&id), step)
+                && self.cut(index, CutForm::Duplicate, form::duplicate(&self.ids.id(hash)), step)
             {
                 self.seen_results.extend(earlier.map(|earlier| (hash, earlier)));
                 return;
@@ -105,7 +104,7 @@ impl Fold {
         if is_acknowledgement
             && tokens > MIN_ACKNOWLEDGEMENT_TOKENS
             && !is_error(part)
-            && let Some(text) = form::first_line(&id, &part.text)
+            && let Some(text) = form::first_line(&self.ids.id(hash), &part.text)
             && self.cut(index, CutForm::FirstLine, text, step.because(CutReason::Acknowledgement))
         {
             return;
