@@ -367,10 +367,10 @@ impl<'u> Update<'u> {
         }
         let segments = self.previous.map_or(&[][..], DocumentIndex::segments);
         let is_rewritten = self.rewritten_segments();
-        let locations = self.previous.map_or(&[][..], DocumentIndex::locations);
-        let location = |number: u32| locations[number as usize];
+        let previous = self.previous;
+        let location = |number: u32| previous.map(|previous| previous.location(number));
         let kept = |document: &Planned<'_>| {
-            let place = document.kept.map(location);
+            let place = document.kept.and_then(location);
             place.filter(|place| !is_rewritten[place.segment as usize])
         };
         let written: Vec<Source<'_>> = self
@@ -382,7 +382,7 @@ impl<'u> Update<'u> {
                 given: document.given.clone(),
                 stored: document
                     .kept
-                    .map(location)
+                    .and_then(location)
                     .map(|place| (&segments[place.segment as usize], place.document)),
             })
             .collect();
@@ -452,7 +452,7 @@ impl<'u> Update<'u> {
         let size = |segment: &crate::segment::Segment| SegmentSize { live: 0, all: segment.len() };
         let mut sizes: Vec<SegmentSize> = previous.segments().iter().map(size).collect();
         for number in self.planned.iter().filter_map(|document| document.kept) {
-            sizes[previous.locations()[number as usize].segment as usize].live += 1;
+            sizes[previous.location(number).segment as usize].live += 1;
         }
         let new = self.planned.iter().filter(|document| document.kept.is_none()).count();
         merge::rewritten(&sizes, new)

@@ -309,9 +309,9 @@ fn check_version(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<()
         report(CATALOG, "it does not match the documents");
     }
     let is_ascending = entries.is_sorted_by(|a, b| a.path.to_lowercase() < b.path.to_lowercase());
-    let mut by_path: Vec<usize> = (0..entries.len()).collect();
-    by_path.sort_unstable_by_key(|number| &entries[*number].path);
-    let is_ranked = |(number, rank): (&usize, u32)| index.path_ranks()[*number] == rank;
+    let mut by_path: Vec<u32> = (0..index.len()).collect();
+    by_path.sort_unstable_by_key(|number| &entries[*number as usize].path);
+    let is_ranked = |(number, rank): (&u32, u32)| index.path_rank(*number) == rank;
     if !is_ascending || !by_path.iter().zip(0..).all(is_ranked) {
         report(DOCUMENTS, "it does not list the documents in order");
     }
