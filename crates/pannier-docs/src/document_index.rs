@@ -520,8 +520,8 @@ pub(crate) fn document_row(location: Location, path_rank: u32) -> [u8; ROW_BYTES
 #[inline]
 fn read_row(row: &[u8; ROW_BYTES]) -> (Location, u32) {
     let (numbers, _) = row.as_chunks();
-    let [segment, document, rank] = [0, 1, 2].map(|field| u32::from_le_bytes(numbers[field]));
-    (Location { segment, document }, rank)
+    let number = |field: usize| u32::from_le_bytes(numbers[field]);
+    (Location { segment: number(0), document: number(1) }, number(2))
 }
 
 /// Returns a checksum in the format of the manifest.

@@ -107,8 +107,9 @@ impl TableRow {
 pub(crate) struct Totals {
     pub(crate) chunks: u64,
     pub(crate) chunk_words: u64,
-    /// The number of chunks of source code.
+    /// The number of chunks of source code, and of tests among them.
     pub(crate) code: u64,
+    pub(crate) tests: u64,
 }
 
 impl Totals {
@@ -117,6 +118,7 @@ impl Totals {
         self.chunks += u64::from(row.chunks);
         self.chunk_words += u64::from(row.chunk_words);
         self.code += if row.kind == FileKind::Prose { 0 } else { u64::from(row.chunks) };
+        self.tests += if row.kind == FileKind::Test { u64::from(row.chunks) } else { 0 };
     }
 
     /// Adds the documents of a segment without the deleted ones.
@@ -127,6 +129,7 @@ impl Totals {
         self.chunks += all.chunks - gone.chunks;
         self.chunk_words += all.chunk_words - gone.chunk_words;
         self.code += all.code - gone.code;
+        self.tests += all.tests - gone.tests;
     }
 }
 

@@ -151,7 +151,10 @@ pub(crate) fn checksums_match(
     now: SystemTime,
 ) -> Option<Vec<(String, Stamp)>> {
     let mut checked = Vec::new();
-    for (path, file) in files(index.folder(), index.manifest()) {
+    let is_of_segment = |path: &str| path.starts_with(SEGMENTS);
+    let files = files(index.folder(), index.manifest());
+    // The caller has read those of the version.
+    for (path, file) in files.filter(|(path, _)| is_of_segment(path)) {
         let own = index.root().join(&path);
         let stamp = fs::symlink_metadata(&own).ok();
         let stamp = stamp.and_then(|metadata| Stamp::new(&metadata, now));
