@@ -9,7 +9,6 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use rayon::prelude::*;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -21,7 +20,7 @@ use crate::manifest::{
 };
 use crate::merge::{self, SegmentSize};
 use crate::segment_writer::{
-    PreparedDocument, SegmentWriter, Source, WrittenSegment, too_many_chunks,
+    PreparedDocument, SegmentWriter, Source, WrittenSegment, map_parallel, too_many_chunks,
 };
 use crate::source::{SkipReason, SkippedFile, SourceFile, SourceFiles, relative_path};
 use crate::stamps::{Content, Stamp, Stamps};
@@ -199,7 +198,7 @@ pub fn for_each_chunk<E: From<DocsError>>(
 ) -> Result<(), E> {
     let mut problems = Vec::new();
     for file in sources.files(None, SystemTime::UNIX_EPOCH)?.files {
-        let given = file.metadata.clone().unwrap_or_default();
+        let given = file.metadata.as_deref().cloned().unwrap_or_default();
         match PreparedDocument::from_file(&file, &given, sizes) {
             Ok(prepared) if problems.is_empty() => {
                 let document = chunk::document_id(&file.path, &prepared.hash);
@@ -236,12 +235,35 @@ pub fn for_each_chunk<E: From<DocsError>>(
 /// A document of the new version.
 struct Planned<'u> {
     file: &'u SourceFile,
-    /// The title and date that the caller gave.
-    given: DocumentMetadata,
-    /// Its number in the current version, if it is unchanged.
-    kept: Option<u32>,
+    /// Its number in the current version.
+    number: Option<u32>,
+    is_unchanged: bool,
     /// What is known about its content.
     content: Option<Content>,
+}
+
+impl Planned<'_> {
+    /// Returns its number in the current version, if it is unchanged.
+    fn kept(&self) -> Option<u32> {
+        self.number.filter(|_| self.is_unchanged)
+    }
+
+    /// Returns whether its content is needed to know whether it changed. A new document is read when it is written.
+    fn must_be_read(&self) -> bool {
+        self.number.is_some() && self.content.is_none()
+    }
+
+    /// Compares it with its entry in the catalog.
+    fn is_same(&self, catalog: &[catalog::Entry]) -> bool {
+        let (Some(number), Some(Content::Text(hash))) = (self.number, self.content) else {
+            return false;
+        };
+        let entry = &catalog[number as usize];
+        match &self.file.metadata {
+            Some(given) => entry.is_same(&hash, given),
+            None => entry.hash == hash,
+        }
+    }
 }
 
 /// The state of an update.
@@ -289,48 +311,43 @@ impl<'u> Update<'u> {
             true => Some(stamps.checked()),
             false => verify::checksums_match(previous, &stamps, now),
         });
-        let is_reusable = checked.is_some();
         // Files and documents have the same order.
         let (mut next_document, mut next_stamp) = (0, 0);
-        let lookup = |file: &'u SourceFile| {
-            let number = catalog::find_next(&catalog, &mut next_document, &file.id, &file.path);
-            (file, number, stamps.get_next(&mut next_stamp, &file.path, file.stamp))
-        };
-        let looked_up: Vec<_> = files.files.iter().map(lookup).collect();
-        let examine = |(file, number, known): (&'u SourceFile, Option<u32>, Option<Content>)| {
-            let entry = number.map(|number| &catalog[number as usize]);
-            let given = file.metadata.clone();
-            let given = given.or_else(|| entry.map(catalog::Entry::given)).unwrap_or_default();
-            // Strict rules need to know what exactly is wrong.
-            let known = known.filter(|content| {
-                !(sources.rules.strict && matches!(content, Content::Skipped(_)))
-            });
-            let content = match (known, entry) {
-                (Some(Content::Skipped(reason)), _) => {
-                    return Err(SkippedFile::again(file, reason));
-                }
-                (Some(content @ Content::Text(_)), _) => Some(content),
-                (_, Some(_)) => Some(Content::Text(Sha256::digest(file.read()?).into())),
-                // A new document is read when it is written.
-                (_, None) => None,
-            };
-            let is_same = |entry: &catalog::Entry| match content {
-                Some(Content::Text(hash)) => entry.is_same(&hash, &given),
-                _ => false,
-            };
-            let kept = number.filter(|_| is_reusable && entry.is_some_and(is_same));
-            Ok(Planned { file, given, kept, content })
-        };
-        let examined: Vec<Result<Planned<'_>, SkippedFile>> =
-            looked_up.into_par_iter().map(examine).collect();
-        let mut planned = Vec::with_capacity(examined.len());
+        let mut planned = Vec::with_capacity(files.files.len());
         let mut skipped = files.skipped.clone();
-        for examined in examined {
-            match examined {
-                Ok(document) => planned.push(document),
-                Err(file) => skipped.push(file),
-            }
+        for file in &files.files {
+            let number = catalog::find_next(&catalog, &mut next_document, file.id(), &file.path);
+            let content = match stamps.get_next(&mut next_stamp, &file.path, file.stamp) {
+                // Strict rules need to know what exactly is wrong.
+                Some(Content::Skipped(reason)) if !sources.rules.strict => {
+                    skipped.push(SkippedFile::again(file, reason));
+                    continue;
+                }
+                known => known.filter(|content| matches!(content, Content::Text(_))),
+            };
+            planned.push(Planned { file, number, is_unchanged: false, content });
         }
+        let unread: Vec<&SourceFile> = planned
+            .iter()
+            .filter(|document| document.must_be_read())
+            .map(|document| document.file)
+            .collect();
+        let hash = |text: String| Content::Text(Sha256::digest(text).into());
+        let mut read = map_parallel(&unread, |file| file.read().map(hash)).into_iter();
+        planned.retain_mut(|document| {
+            if document.must_be_read() {
+                match read.next() {
+                    Some(Ok(content)) => document.content = Some(content),
+                    Some(Err(file)) => {
+                        skipped.push(file);
+                        return false;
+                    }
+                    None => {}
+                }
+            }
+            document.is_unchanged = checked.is_some() && document.is_same(&catalog);
+            true
+        });
         let source = ManifestSource {
             root: source_root(index, &sources.root),
             rules: sources.rules.clone(),
@@ -350,6 +367,12 @@ impl<'u> Update<'u> {
         })
     }
 
+    /// Returns the title and date of a document that the caller gave, now or before.
+    fn given(&self, document: &Planned<'_>) -> DocumentMetadata {
+        let entry = document.number.map(|number| self.catalog[number as usize].given());
+        document.file.metadata.as_deref().cloned().or(entry).unwrap_or_default()
+    }
+
     fn check_strict(&self) -> Result<(), DocsError> {
         if !self.sources.rules.strict || self.skipped.is_empty() {
             return Ok(());
@@ -361,16 +384,16 @@ impl<'u> Update<'u> {
 
     fn run(mut self, progress: &mut dyn FnMut(Progress)) -> Result<BuildSummary, DocsError> {
         self.check_strict()?;
-        let has_new = self.planned.iter().any(|document| document.kept.is_none());
+        let has_new = self.planned.iter().any(|document| document.kept().is_none());
         if !has_new && let Some(summary) = self.keep_all() {
             return Ok(summary);
         }
         let segments = self.previous.map_or(&[][..], DocumentIndex::segments);
         let is_rewritten = self.rewritten_segments();
-        let locations = self.previous.map_or(&[][..], DocumentIndex::locations);
-        let location = |number: u32| locations[number as usize];
+        let previous = self.previous;
+        let location = |number: u32| previous.map(|previous| previous.location(number));
         let kept = |document: &Planned<'_>| {
-            let place = document.kept.map(location);
+            let place = document.kept().and_then(location);
             place.filter(|place| !is_rewritten[place.segment as usize])
         };
         let written: Vec<Source<'_>> = self
@@ -379,10 +402,10 @@ impl<'u> Update<'u> {
             .filter(|document| kept(document).is_none())
             .map(|document| Source {
                 file: document.file,
-                given: document.given.clone(),
+                given: self.given(document),
                 stored: document
-                    .kept
-                    .map(location)
+                    .kept()
+                    .and_then(location)
                     .map(|place| (&segments[place.segment as usize], place.document)),
             })
             .collect();
@@ -409,7 +432,7 @@ impl<'u> Update<'u> {
             let new = written.iter().flat_map(|written| &written.entries);
             let mut new = new.zip(0..).peekable();
             for document in &self.planned {
-                match (kept(document), document.kept) {
+                match (kept(document), document.kept()) {
                     (Some(place), Some(number)) => {
                         let segment = &segments[place.segment as usize];
                         version.bytes += segment.content_bytes(place.document);
@@ -436,7 +459,7 @@ impl<'u> Update<'u> {
 
     /// Ends an update that writes no document, if it keeps exactly those of the current version.
     fn keep_all(&self) -> Option<BuildSummary> {
-        let kept = self.planned.iter().filter(|document| document.kept.is_some()).count();
+        let kept = self.planned.iter().filter(|document| document.kept().is_some()).count();
         let previous = self.previous.filter(|previous| {
             kept == previous.len() as usize && previous.manifest().source == self.source
         })?;
@@ -451,10 +474,10 @@ impl<'u> Update<'u> {
         let Some(previous) = self.previous else { return Vec::new() };
         let size = |segment: &crate::segment::Segment| SegmentSize { live: 0, all: segment.len() };
         let mut sizes: Vec<SegmentSize> = previous.segments().iter().map(size).collect();
-        for number in self.planned.iter().filter_map(|document| document.kept) {
-            sizes[previous.locations()[number as usize].segment as usize].live += 1;
+        for number in self.planned.iter().filter_map(Planned::kept) {
+            sizes[previous.location(number).segment as usize].live += 1;
         }
-        let new = self.planned.iter().filter(|document| document.kept.is_none()).count();
+        let new = self.planned.iter().filter(|document| document.kept().is_none()).count();
         merge::rewritten(&sizes, new)
     }
 

@@ -12,17 +12,15 @@ use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::chunk::{Chunk, ChunkRow, document_id};
-use crate::file_kind::FileKind;
 use crate::lexical::{TfFactorTable, field_k1};
 use crate::manifest::{
     CATALOG, CHUNK_POSTINGS, CHUNK_TABLE, CurrentVersion, DOCUMENTS, Manifest, SEGMENTS,
     VERSION_FILES,
 };
 use crate::recent::Recent;
-use crate::segment::{DocumentRecord, Segment};
+use crate::segment::{DocumentRecord, Segment, Totals};
 use crate::sized_file::SizedFile;
 use crate::term_postings::TermPostings;
-use crate::varint::ByteReader;
 use crate::{DocsError, catalog};
 use pannier_text::K1;
 
@@ -43,10 +41,8 @@ pub struct DocumentIndex {
     folder: PathBuf,
     catalog: SizedFile,
     segments: Vec<Segment>,
-    /// The segment of each document, and its number in it.
-    locations: Vec<Location>,
-    /// The position of each document in path order.
-    path_ranks: Vec<u32>,
+    /// The rows of `documents` as they are stored.
+    rows: Vec<u8>,
     /// For each segment, the number of each of its documents in the index.
     numbers: Vec<Vec<u32>>,
     /// Read on first use.
@@ -196,8 +192,7 @@ impl DocumentIndex {
             manifest,
             folder,
             catalog,
-            locations: Vec::new(),
-            path_ranks: Vec::new(),
+            rows: Vec::new(),
             numbers: Vec::new(),
             chunk_table: OnceLock::new(),
             vectors: OnceLock::new(),
@@ -218,11 +213,9 @@ impl DocumentIndex {
         let deleted = |segment: &Segment| vec![DELETED; segment.len() as usize];
         self.numbers = self.segments.iter().map(deleted).collect();
         let mut next = vec![0; self.segments.len()];
-        let mut reader = ByteReader(&bytes);
-        let mut bytes = 0;
-        for number in 0..count {
-            let row = (|| Some((reader.u32()?, reader.u32()?, reader.u32()?)))();
-            let (segment, document, rank) = row.ok_or_else(corrupt)?;
+        let mut content_bytes = 0;
+        for (row, number) in bytes.as_chunks().0.iter().zip(0..) {
+            let (Location { segment, document }, rank) = read_row(row);
             let numbers = self.numbers.get_mut(segment as usize).ok_or_else(corrupt)?;
             // Ascending, as in the segment.
             if document < next[segment as usize] || rank >= count {
@@ -230,16 +223,15 @@ impl DocumentIndex {
             }
             *numbers.get_mut(document as usize).ok_or_else(corrupt)? = number;
             next[segment as usize] = document + 1;
-            bytes += self.segments[segment as usize].content_bytes(document);
-            self.locations.push(Location { segment, document });
-            self.path_ranks.push(rank);
+            content_bytes += self.segments[segment as usize].content_bytes(document);
         }
-        if bytes == self.manifest.bytes { Ok(()) } else { Err(corrupt()) }
+        self.rows = bytes;
+        if content_bytes == self.manifest.bytes { Ok(()) } else { Err(corrupt()) }
     }
 
     /// Returns the segment of a document, and its number in it.
     fn locate(&self, document: u32) -> (&Segment, u32) {
-        let location = self.locations[document as usize];
+        let location = self.location(document);
         (&self.segments[location.segment as usize], location.document)
     }
 
@@ -248,9 +240,16 @@ impl DocumentIndex {
         &self.segments
     }
 
-    /// Returns the location of each document.
-    pub(crate) fn locations(&self) -> &[Location] {
-        &self.locations
+    /// Returns the segment of a document, and its number in it.
+    #[inline]
+    pub(crate) fn location(&self, document: u32) -> Location {
+        read_row(&self.rows.as_chunks().0[document as usize]).0
+    }
+
+    /// Returns the position of a document in path order.
+    #[inline]
+    pub(crate) fn path_rank(&self, document: u32) -> u32 {
+        read_row(&self.rows.as_chunks().0[document as usize]).1
     }
 
     /// Reads what an update compares with files, in the order of documents.
@@ -265,32 +264,35 @@ impl DocumentIndex {
         if let Some(table) = self.chunk_table.get() {
             return Ok(table);
         }
-        let mut firsts = Vec::with_capacity(self.locations.len() + 1);
-        let (mut count, mut total_words, mut code) = (0_u64, 0_u64, 0_u64);
-        for Location { segment, document } in &self.locations {
-            let row = self.segments[*segment as usize].table_row(*document);
-            firsts.push(count as u32);
-            count += u64::from(row.chunks);
-            total_words += u64::from(row.chunk_words);
-            code += if row.kind == FileKind::Prose { 0 } else { u64::from(row.chunks) };
+        let mut totals = Totals::default();
+        let mut deleted = Vec::with_capacity(self.segments.len());
+        for (segment, numbers) in self.segments.iter().zip(&self.numbers) {
+            let documents = numbers.iter().zip(0..).filter(|(number, _)| **number == DELETED);
+            let documents = documents.map(|(_, document)| document);
+            totals.add_live(segment, documents.clone());
+            deleted.push(documents.flat_map(|document| segment.chunks_of(document)).collect());
         }
-        firsts.push(count as u32);
+        let count = totals.chunks;
         if count != self.manifest.chunks || u32::try_from(count).is_err() {
             return Err(DocsError::invalid(&self.folder, "its number of chunks is wrong"));
         }
-        let deleted = self.segments.iter().zip(&self.numbers).map(|(segment, numbers)| {
-            let documents = numbers.iter().zip(0..).filter(|(number, _)| **number == DELETED);
-            documents.flat_map(|(_, document)| segment.chunks_of(document)).collect()
-        });
-        let mean = |count: u64| total_words as f64 / (count as f64).max(1.0);
-        let code_share = code as f64 / (count as f64).max(1.0);
+        let mut firsts = Vec::with_capacity(self.len() as usize + 1);
+        let mut first = 0;
+        for document in 0..self.len() {
+            let (segment, document) = self.locate(document);
+            firsts.push(first);
+            first += segment.chunks_of(document).len() as u32;
+        }
+        firsts.push(first);
+        let mean = |count: u64| totals.chunk_words as f64 / (count as f64).max(1.0);
+        let code_share = totals.code as f64 / (count as f64).max(1.0);
         let table = ChunkTable {
             firsts,
             documents: OnceLock::new(),
             tf_factors: TfFactorTable::new(K1, mean(count)),
             field_tf_factors: TfFactorTable::new(field_k1(code_share), mean(count)),
             document_tf_factors: TfFactorTable::new(K1, mean(self.len().into())),
-            deleted: deleted.collect(),
+            deleted,
         };
         Ok(self.chunk_table.get_or_init(|| table))
     }
@@ -298,7 +300,7 @@ impl DocumentIndex {
     /// Returns the location of a chunk.
     pub(crate) fn locate_chunk(&self, table: &ChunkTable, chunk: u32) -> ChunkLocation {
         let document = table.document_of(chunk);
-        let location = self.locations[document as usize];
+        let location = self.location(document);
         let segment = &self.segments[location.segment as usize];
         let sequence = chunk - table.chunks_of(document).start;
         ChunkLocation {
@@ -326,9 +328,9 @@ impl DocumentIndex {
         }
         let dimensions = self.manifest.model.as_ref().map_or(0, |model| model.dimensions as usize);
         let mut vectors = Vec::with_capacity(self.chunk_table()?.len() as usize * dimensions);
-        for location in &self.locations {
-            let segment = &self.segments[location.segment as usize];
-            let range = segment.chunks_of(location.document);
+        for document in 0..self.len() {
+            let (segment, document) = self.locate(document);
+            let range = segment.chunks_of(document);
             let (start, end) = (range.start as usize, range.end as usize);
             vectors.extend_from_slice(&segment.vectors()?[start * dimensions..end * dimensions]);
         }
@@ -364,11 +366,6 @@ impl DocumentIndex {
             || DocsError::invalid(&segment.folder.join(CHUNK_TABLE), "a chunk is missing");
         let row = document.rows.get(sequence as usize).ok_or_else(missing)?;
         segment.chunk_text(own, row)
-    }
-
-    /// Returns the position of each document in path order.
-    pub(crate) fn path_ranks(&self) -> &[u32] {
-        &self.path_ranks
     }
 
     /// Returns the manifest.
@@ -517,6 +514,14 @@ pub(crate) fn document_row(location: Location, path_rank: u32) -> [u8; ROW_BYTES
         field.copy_from_slice(&number.to_le_bytes());
     }
     row
+}
+
+/// Returns the location and the path rank of a row in `documents`.
+#[inline]
+fn read_row(row: &[u8; ROW_BYTES]) -> (Location, u32) {
+    let (numbers, _) = row.as_chunks();
+    let number = |field: usize| u32::from_le_bytes(numbers[field]);
+    (Location { segment: number(0), document: number(1) }, number(2))
 }
 
 /// Returns a checksum in the format of the manifest.

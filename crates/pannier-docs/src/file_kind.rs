@@ -34,8 +34,14 @@ impl FileKind {
         if is_test { Self::Test } else { Self::Code }
     }
 
+    #[inline]
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Prose, Self::Code, Self::Test].into_iter().find(|kind| *kind as u8 == byte)
+        match byte {
+            0 => Some(Self::Prose),
+            1 => Some(Self::Code),
+            2 => Some(Self::Test),
+            _ => None,
+        }
     }
 }
 

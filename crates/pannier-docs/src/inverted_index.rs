@@ -385,6 +385,11 @@ pub(crate) struct IndexBuilder {
 impl IndexBuilder {
     /// Adds the terms of the next docs, which are numbered from `first`.
     pub(crate) fn add(&mut self, first: u32, docs: &[&TermCounts]) {
+        // Waking other threads costs more than sorting a single batch.
+        if (1..=SORT_BATCH_DOCUMENTS).contains(&docs.len()) {
+            self.runs.push(Self::sort_batch(first, docs));
+            return;
+        }
         let batches = docs.par_chunks(SORT_BATCH_DOCUMENTS);
         let starts = (0..docs.len() as u32).into_par_iter().step_by(SORT_BATCH_DOCUMENTS);
         let runs = batches.zip(starts).map(|(batch, start)| Self::sort_batch(first + start, batch));

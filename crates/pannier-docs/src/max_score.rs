@@ -87,7 +87,10 @@ pub(crate) trait SegmentScorer {
     /// Returns the factor of a document, which adds to that of each of its chunks.
     fn document_factor(&self, document: u32, count: u32) -> f64;
 
-    /// Returns the number of a document's first chunk in the index; `None` if it is deleted or not allowed.
+    /// Returns whether a document is neither deleted nor excluded by a filter.
+    fn is_searched(&self, document: u32) -> bool;
+
+    /// Returns the number of a document's first chunk in the index; `None` if it is deleted.
     fn first_number(&self, document: u32) -> Option<u32>;
 }
 
@@ -257,6 +260,8 @@ struct Window {
     /// The scores of chunks by their own terms, and those of documents.
     chunks: Vec<f64>,
     documents: Vec<f64>,
+    /// The highest score of each document's chunks by their own terms. Scores only grow, so it is known without a search.
+    bests: Vec<f64>,
     /// A bit for each document with a posting.
     matched: Vec<u64>,
 }
@@ -268,6 +273,7 @@ impl Window {
         let resize = |scores: &mut Vec<f64>, len: usize| scores.resize(scores.len().max(len), 0.0);
         resize(&mut self.chunks, chunks.len());
         resize(&mut self.documents, documents.len());
+        resize(&mut self.bests, documents.len());
         self.matched.clear();
         self.matched.resize(documents.len().div_ceil(64), 0);
     }
@@ -282,27 +288,30 @@ impl Window {
         scorer: &impl SegmentScorer,
     ) -> Option<()> {
         let weight = cursor.weight;
-        let (mut document, mut in_document) = (u32::MAX, 0_u32);
-        let add_document = |own: &mut Vec<f64>, document: u32, count: u32| {
+        let (mut document, mut in_document, mut best) = (u32::MAX, 0_u32, 0.0_f64);
+        let (documents, bests) = (&mut self.documents, &mut self.bests);
+        let mut end_document = |document: u32, count: u32, best: f64| {
             if count > 0 {
-                let score = weight * scorer.document_factor(document, count);
-                own[(document - self.first_document) as usize] += score;
+                let index = (document - self.first_document) as usize;
+                documents[index] += weight * scorer.document_factor(document, count);
+                bests[index] = bests[index].max(best);
             }
         };
-        let (scores, documents) = (&mut self.chunks, &mut self.documents);
+        let scores = &mut self.chunks;
         cursor.for_each_in(chunks, scorer, |chunk, count| {
             let own = segment.document_of(chunk);
             if own != document {
-                add_document(documents, document, in_document);
-                (document, in_document) = (own, 0);
+                end_document(document, in_document, best);
+                (document, in_document, best) = (own, 0, 0.0);
                 let index = (own - self.first_document) as usize;
                 self.matched[index / 64] |= 1 << (index % 64);
             }
             in_document = in_document.saturating_add(count);
-            let score = weight * scorer.chunk_factor(own, chunk, count);
-            scores[(chunk - self.first_chunk) as usize] += score;
+            let score = &mut scores[(chunk - self.first_chunk) as usize];
+            *score += weight * scorer.chunk_factor(own, chunk, count);
+            best = if *score > best { *score } else { best };
         })?;
-        add_document(documents, document, in_document);
+        end_document(document, in_document, best);
         Some(())
     }
 
@@ -313,15 +322,17 @@ impl Window {
     }
 
     /// Returns the highest score of a document's chunks.
-    fn best(&mut self, document: u32, chunks: &Range<u32>) -> f64 {
-        let best = self.own_scores(chunks).iter().copied().fold(0.0, f64::max);
-        best + self.documents[(document - self.first_document) as usize]
+    #[inline]
+    fn best(&self, document: u32) -> f64 {
+        let index = (document - self.first_document) as usize;
+        self.bests[index] + self.documents[index]
     }
 
     /// Resets the scores of a document.
     fn clear(&mut self, document: u32, chunks: &Range<u32>) {
         self.own_scores(chunks).fill(0.0);
-        self.documents[(document - self.first_document) as usize] = 0.0;
+        let index = (document - self.first_document) as usize;
+        (self.documents[index], self.bests[index]) = (0.0, 0.0);
     }
 }
 
@@ -338,6 +349,7 @@ pub(crate) fn collect(
     let document_count = segment.firsts.len() as u32 - 1;
     let mut from = 0;
     let mut bounds: Vec<(f64, usize)> = Vec::with_capacity(cursors.len());
+    let mut max_rests: Vec<f64> = Vec::with_capacity(cursors.len());
     loop {
         let essential = first_essential(cursors.iter().map(|cursor| cursor.max_score), top);
         let next = cursors[essential..].iter_mut().filter_map(|cursor| cursor.next_chunk(from));
@@ -353,6 +365,14 @@ pub(crate) fn collect(
         if essential == bounds.len() {
             continue;
         }
+        // The highest sums of the first terms that are not essential.
+        let mut sum = 0.0;
+        max_rests.clear();
+        max_rests.extend(bounds[..essential].iter().map(|(bound, _)| {
+            let before = sum;
+            sum += bound;
+            before
+        }));
         window.start(&documents, &chunks);
         for (_, cursor) in &bounds[essential..] {
             window.add(&mut cursors[*cursor], &chunks, segment, scorer)?;
@@ -363,9 +383,14 @@ pub(crate) fn collect(
                 let document = documents.start + word as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
                 let own = segment.chunks(document);
-                let rest = &bounds[..essential];
-                if let Some(first) =
-                    complete(window, document, &own, &mut cursors, rest, segment, scorer, top)?
+                if top.can_reach(window.best(document) + sum)
+                    && scorer.is_searched(document)
+                    && {
+                        let rest = bounds[..essential].iter().zip(&max_rests).rev();
+                        let rest = rest.map(|((_, cursor), max_rest)| (*cursor, *max_rest));
+                        complete(window, document, &own, &mut cursors, rest, segment, scorer, top)?
+                    }
+                    && let Some(first) = scorer.first_number(document)
                 {
                     let of_document = window.documents[(document - documents.start) as usize];
                     let scores = window.own_scores(&own).iter().zip(first..);
@@ -400,36 +425,30 @@ fn window_documents(segment: SegmentDocuments<'_>, chunk: u32, count: u32) -> Ra
     first..last.max(first + 1)
 }
 
-/// Adds the terms that are not essential to the scores of a document, unless it cannot reach the top. Returns the number of its
-/// first chunk in the index, if it can.
+/// Adds the terms that are not essential to the scores of a document, the heaviest first, and returns whether it can reach the
+/// top. `rest` has their cursors, each with the highest score of the terms after it.
 #[expect(clippy::too_many_arguments, reason = "the state of one loop")]
 fn complete(
     window: &mut Window,
     document: u32,
     chunks: &Range<u32>,
     cursors: &mut [Cursor<'_>],
-    rest: &[(f64, usize)],
+    rest: impl Iterator<Item = (usize, f64)>,
     segment: SegmentDocuments<'_>,
     scorer: &impl SegmentScorer,
     top: &TopScores,
-) -> Option<Option<u32>> {
-    let mut max_rest: f64 = rest.iter().map(|(bound, _)| bound).sum();
-    let mut best = window.best(document, chunks);
-    if !top.can_reach(best + max_rest) {
-        return Some(None);
-    }
-    let Some(first) = scorer.first_number(document) else { return Some(None) };
-    for (position, (_, cursor)) in rest.iter().enumerate().rev() {
-        max_rest = rest[..position].iter().map(|(bound, _)| bound).sum();
-        let cursor = &mut cursors[*cursor];
+) -> Option<bool> {
+    let mut best = window.best(document);
+    for (cursor, max_rest) in rest {
+        let cursor = &mut cursors[cursor];
         let bound = cursor.document_bound(chunks);
         if !top.can_reach(best + bound + max_rest) {
-            return Some(None);
+            return Some(false);
         }
         if bound > 0.0 {
             window.add(cursor, chunks, segment, scorer)?;
-            best = window.best(document, chunks);
+            best = window.best(document);
         }
     }
-    Some(top.can_reach(best).then_some(first))
+    Some(top.can_reach(best))
 }

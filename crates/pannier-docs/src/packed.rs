@@ -40,12 +40,35 @@ pub(crate) fn unpack_one(bytes: &[u8], width: u8, index: usize) -> Option<u32> {
 /// Decodes as many numbers as fit `numbers`. At least eight bytes must follow the packed ones.
 #[inline]
 pub(crate) fn unpack(bytes: &[u8], width: u8, numbers: &mut [u32]) -> Option<()> {
-    if width == 0 {
-        numbers.fill(0);
-        return Some(());
+    /// For each width, a loop whose shifts and masks are constants.
+    macro_rules! unpack_by_width {
+        ($($width:literal)*) => {
+            match width {
+                0 => {
+                    numbers.fill(0);
+                    Some(())
+                }
+                $($width => unpack_width::<$width>(bytes, numbers),)*
+                _ => None,
+            }
+        };
     }
-    for (index, number) in numbers.iter_mut().enumerate() {
-        *number = unpack_one(bytes, width, index)?;
+    unpack_by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32)
+}
+
+fn unpack_width<const WIDTH: usize>(bytes: &[u8], numbers: &mut [u32]) -> Option<()> {
+    // Eight numbers end at a byte.
+    let (groups, rest) = numbers.as_chunks_mut::<8>();
+    let mut packed = bytes;
+    for group in groups {
+        let own = packed.get(..WIDTH + 8)?;
+        for (index, number) in group.iter_mut().enumerate() {
+            *number = unpack_one(own, WIDTH as u8, index)?;
+        }
+        packed = &packed[WIDTH..];
+    }
+    for (index, number) in rest.iter_mut().enumerate() {
+        *number = unpack_one(packed, WIDTH as u8, index)?;
     }
     Some(())
 }

@@ -4,7 +4,6 @@
 //! only ranks are fused. Fused scores are integers, so that ties are exact; they are broken by a total order: document path,
 //! then position in the document.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -504,8 +503,9 @@ fn fuse(
 /// The order of chunks with equal scores: by document, then by position.
 struct TieBreak<'c> {
     table: &'c ChunkTable,
-    /// The rank of each document.
-    document_ranks: Cow<'c, [u32]>,
+    index: &'c DocumentIndex,
+    /// The rank of each document, unless it is that of its path.
+    document_ranks: Option<Vec<u32>>,
 }
 
 impl<'c> TieBreak<'c> {
@@ -516,22 +516,28 @@ impl<'c> TieBreak<'c> {
         by_date: bool,
     ) -> Result<Self, DocsError> {
         if !by_date {
-            return Ok(Self { table, document_ranks: index.path_ranks().into() });
+            return Ok(Self { table, index, document_ranks: None });
         }
         let mut documents = Vec::with_capacity(index.len() as usize);
-        for (document, path_rank) in (0..index.len()).zip(index.path_ranks()) {
-            documents.push((Reverse(index.record(document)?.metadata.date), *path_rank, document));
+        for document in 0..index.len() {
+            let date = Reverse(index.record(document)?.metadata.date);
+            documents.push((date, index.path_rank(document), document));
         }
         documents.sort_unstable();
         let mut document_ranks = vec![0; documents.len()];
         for ((_, _, document), rank) in documents.into_iter().zip(0..) {
             document_ranks[document as usize] = rank;
         }
-        Ok(Self { table, document_ranks: document_ranks.into() })
+        Ok(Self { table, index, document_ranks: Some(document_ranks) })
     }
 
     fn key(&self, chunk: u32) -> (u32, u32) {
-        (self.document_ranks[self.table.document_of(chunk) as usize], chunk)
+        let document = self.table.document_of(chunk);
+        let ranks = self.document_ranks.as_ref();
+        (
+            ranks.map_or_else(|| self.index.path_rank(document), |ranks| ranks[document as usize]),
+            chunk,
+        )
     }
 }
 

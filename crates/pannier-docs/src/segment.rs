@@ -29,6 +29,8 @@ use crate::{DocsError, DocumentMetadata, Model};
 
 /// The size of the word count of a chunk.
 const WORDS_BYTES: usize = 4;
+/// The number of documents from one known offset of contents to the next.
+const START_INTERVAL: usize = 64;
 /// The share of chunks whose documents are few to look up. Large in tests, so that a few are few in a small corpus.
 const FEW_SHARE: usize = if cfg!(test) { 4 } else { 64 };
 /// The size of a document record.
@@ -40,11 +42,14 @@ pub(crate) struct Segment {
     pub(crate) info: SegmentInfo,
     pub(crate) folder: PathBuf,
     files: Vec<SizedFile>,
-    /// The offset of each document's content, and the end of the last one.
+    /// The rows of all documents as they are stored. Decoding all of them would take most of the time to open a large segment.
+    table: Vec<u8>,
+    /// The offset of the content of every [`START_INTERVAL`]th document.
     starts: Vec<u64>,
-    table: Vec<TableRow>,
     /// The first chunk of each document, and the number of chunks.
     firsts: Vec<u32>,
+    /// The statistics of all documents, deleted ones included.
+    pub(crate) totals: Totals,
     /// Read on first use.
     chunk_words: OnceLock<Vec<u8>>,
     chunk_documents: OnceLock<Vec<u32>>,
@@ -86,11 +91,45 @@ impl TableRow {
         bytes
     }
 
-    fn read(bytes: &mut ByteReader<'_>) -> Option<Self> {
-        let (length, words) = (bytes.u32()?, bytes.u32()?);
-        let (chunks, chunk_words) = (bytes.u32()?, bytes.u32()?);
-        let kind = FileKind::from_byte(bytes.take(1)?[0])?;
-        Some(Self { length, words, chunks, chunk_words, kind })
+    #[inline]
+    fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let (numbers, kind) = bytes.as_chunks();
+        let number = |field: usize| u32::from_le_bytes(numbers[field]);
+        let (length, words, chunks, chunk_words) = (number(0), number(1), number(2), number(3));
+        // The kinds were checked when the table was read.
+        let kind = FileKind::from_byte(kind[0]).unwrap_or(FileKind::Prose);
+        Self { length, words, chunks, chunk_words, kind }
+    }
+}
+
+/// The statistics of documents that BM25 needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) chunks: u64,
+    pub(crate) chunk_words: u64,
+    /// The number of chunks of source code, and of tests among them.
+    pub(crate) code: u64,
+    pub(crate) tests: u64,
+}
+
+impl Totals {
+    #[inline]
+    fn add(&mut self, row: TableRow) {
+        self.chunks += u64::from(row.chunks);
+        self.chunk_words += u64::from(row.chunk_words);
+        self.code += if row.kind == FileKind::Prose { 0 } else { u64::from(row.chunks) };
+        self.tests += if row.kind == FileKind::Test { u64::from(row.chunks) } else { 0 };
+    }
+
+    /// Adds the documents of a segment without the deleted ones.
+    pub(crate) fn add_live(&mut self, segment: &Segment, deleted: impl Iterator<Item = u32>) {
+        let mut gone = Self::default();
+        deleted.for_each(|document| gone.add(segment.table_row(document)));
+        let all = segment.totals;
+        self.chunks += all.chunks - gone.chunks;
+        self.chunk_words += all.chunk_words - gone.chunk_words;
+        self.code += all.code - gone.code;
+        self.tests += all.tests - gone.tests;
     }
 }
 
@@ -124,9 +163,10 @@ impl Segment {
             info,
             folder,
             files,
-            starts: Vec::new(),
             table: Vec::new(),
+            starts: Vec::new(),
             firsts: Vec::new(),
+            totals: Totals::default(),
             chunk_words: OnceLock::new(),
             chunk_documents: OnceLock::new(),
             vectors: OnceLock::new(),
@@ -143,26 +183,30 @@ impl Segment {
         }
         let bytes = self.read_whole(TABLE)?;
         let count = self.info.documents as usize;
-        let (mut starts, mut firsts) =
-            (Vec::with_capacity(count + 1), Vec::with_capacity(count + 1));
-        let mut rows = Vec::with_capacity(count);
+        let mut starts = Vec::with_capacity(count.div_ceil(START_INTERVAL));
+        let mut firsts = Vec::with_capacity(count + 1);
         let (mut start, mut first) = (0_u64, 0_u32);
-        let mut reader = ByteReader(&bytes);
+        let mut totals = Totals::default();
         let corrupt = || table.invalid("its documents do not match the manifest");
-        while !reader.is_empty() {
-            let row = TableRow::read(&mut reader).ok_or_else(corrupt)?;
+        for rows in bytes.as_chunks().0.chunks(START_INTERVAL) {
             starts.push(start);
-            firsts.push(first);
-            start += u64::from(row.length);
-            first = first.checked_add(row.chunks).ok_or_else(corrupt)?;
-            rows.push(row);
+            for bytes in rows {
+                FileKind::from_byte(bytes[TableRow::BYTES - 1]).ok_or_else(corrupt)?;
+                let row = TableRow::from_bytes(bytes);
+                firsts.push(first);
+                start += u64::from(row.length);
+                first = first.checked_add(row.chunks).ok_or_else(corrupt)?;
+                totals.add(row);
+            }
         }
-        starts.push(start);
         firsts.push(first);
         if u64::from(first) != self.info.chunks {
             return Err(corrupt());
         }
-        (self.starts, self.firsts, self.table) = (starts, firsts, rows);
+        if start != self.file(CONTENTS)?.bytes {
+            return Err(self.file(CONTENTS)?.invalid("its size differs from the table"));
+        }
+        (self.table, self.starts, self.firsts, self.totals) = (bytes, starts, firsts, totals);
         Ok(())
     }
 
@@ -171,9 +215,6 @@ impl Segment {
         let wrong = |name, problem: &str| Err(self.file(name)?.invalid(problem));
         if self.file(RECORDS)?.bytes != u64::from(info.documents) * RECORD_BYTES as u64 {
             return wrong(RECORDS, "its number of documents differs from the manifest");
-        }
-        if self.starts.last() != Some(&self.file(CONTENTS)?.bytes) {
-            return wrong(CONTENTS, "its size differs from the table");
         }
         for (name, terms) in [(TERMS, info.terms), (CHUNK_TERMS, info.chunk_terms)] {
             if inverted_index::terms_bytes(terms) != Some(self.file(name)?.bytes) {
@@ -220,13 +261,20 @@ impl Segment {
 
     /// Returns the size of a document's content in bytes.
     pub(crate) fn content_bytes(&self, document: u32) -> u64 {
-        let position = document as usize;
-        self.starts[position + 1] - self.starts[position]
+        self.table_row(document).length.into()
+    }
+
+    /// Returns the offset of a document's content.
+    fn content_start(&self, document: u32) -> u64 {
+        let known = document as usize / START_INTERVAL;
+        let before = (known * START_INTERVAL) as u32..document;
+        self.starts[known] + before.map(|other| self.content_bytes(other)).sum::<u64>()
     }
 
     /// Returns the counts and the kind of a document.
+    #[inline]
     pub(crate) fn table_row(&self, document: u32) -> TableRow {
-        self.table[document as usize]
+        TableRow::from_bytes(&self.table.as_chunks().0[document as usize])
     }
 
     /// Returns the first chunk of each document, and the number of chunks.
@@ -297,7 +345,7 @@ impl Segment {
         if u64::from(row.start) + u64::from(row.length) > self.content_bytes(document) {
             return Err(changed());
         }
-        let start = self.starts[document as usize] + u64::from(row.start);
+        let start = self.content_start(document) + u64::from(row.start);
         let bytes = contents.read(start, row.length.into())?;
         if xxh3_64(&bytes) != row.check {
             return Err(changed());
@@ -353,7 +401,7 @@ impl Segment {
         record: &DocumentRecord,
     ) -> Result<String, DocsError> {
         let contents = self.file(CONTENTS)?;
-        let bytes = contents.read(self.starts[document as usize], self.content_bytes(document))?;
+        let bytes = contents.read(self.content_start(document), self.content_bytes(document))?;
         let changed =
             || contents.invalid(&format!("the content of {} does not match its hash", record.path));
         if <[u8; 32]>::from(Sha256::digest(&bytes)) != record.hash {

@@ -36,6 +36,20 @@ pub(crate) const BATCH_BYTES: u64 = 32 << 20;
 /// The number of texts that are embedded at once. An interrupted build loses at most one batch.
 const EMBED_BATCH_TEXTS: usize = 64;
 
+/// The number of items that are mapped by one thread: waking the others costs more.
+const MAX_SERIAL_ITEMS: usize = 4;
+
+/// Maps items on all cores.
+pub(crate) fn map_parallel<T: Sync, R: Send>(
+    items: &[T],
+    f: impl Fn(&T) -> R + Send + Sync,
+) -> Vec<R> {
+    match items.len() <= MAX_SERIAL_ITEMS {
+        true => items.iter().map(f).collect(),
+        false => items.par_iter().map(f).collect(),
+    }
+}
+
 /// A document to be written.
 #[derive(Debug)]
 pub(crate) struct Source<'s> {
@@ -50,7 +64,7 @@ impl Source<'_> {
     fn bytes(&self) -> u64 {
         match self.stored {
             Some((segment, document)) => segment.content_bytes(document),
-            None => fs::metadata(&self.file.file).map_or(0, |metadata| metadata.len()),
+            None => fs::metadata(self.file.location()).map_or(0, |metadata| metadata.len()),
         }
     }
 }
@@ -173,7 +187,7 @@ impl<'v> SegmentWriter<'v> {
                     Ok,
                 )
             };
-            let prepared: Vec<_> = batch.par_iter().map(prepare).collect();
+            let prepared = map_parallel(batch, prepare);
             let mut sound = Vec::with_capacity(batch.len());
             for (source, prepared) in batch.iter().zip(prepared) {
                 match prepared {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -127,14 +128,13 @@ impl SkippedFile {
 /// A file to be indexed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceFile {
-    /// Its id: the lowercased path.
-    pub(crate) id: String,
+    root: Arc<Path>,
     /// Its path relative to the root, with forward slashes.
     pub(crate) path: String,
-    /// Its path on disk.
-    pub(crate) file: PathBuf,
+    /// The lowercased path, if that is another one.
+    lowercase: Option<Box<str>>,
     /// The title and date from the caller; `None` keeps those of the index.
-    pub(crate) metadata: Option<DocumentMetadata>,
+    pub(crate) metadata: Option<Box<DocumentMetadata>>,
     /// What the file system says about it.
     pub(crate) stamp: Option<Stamp>,
 }
@@ -198,9 +198,8 @@ impl DocumentSource {
         now: SystemTime,
     ) -> Result<SourceFiles, DocsError> {
         let (mut found, mut skipped) = (self.walk(index, now)?, Vec::new());
-        found.files.sort_unstable_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));
         found.files.dedup_by(|second, first| {
-            let is_clash = second.id == first.id;
+            let is_clash = second.id() == first.id();
             if is_clash {
                 let problem =
                     format!("its name and {} differ only in case; rename one", first.path);
@@ -213,7 +212,7 @@ impl DocumentSource {
         let mut problems = Vec::new();
         for path in self.metadata.iter().flat_map(BTreeMap::keys) {
             let id = path.to_lowercase();
-            let same = found.files.binary_search_by(|file| file.id.cmp(&id));
+            let same = found.files.binary_search_by(|file| file.id().cmp(&id));
             if same.is_err() {
                 problems
                     .push(format!("{path}: there is no such document; remove its title and date"));
@@ -229,13 +228,14 @@ impl DocumentSource {
     fn walk(&self, index: Option<&Path>, now: SystemTime) -> Result<SourceFiles, DocsError> {
         self.check()?;
         let globs = Globs::new(&self.rules.globs)?;
-        let root = &self.root;
+        let root: Arc<Path> = short_path(&self.root).into();
+        let root = &root;
         // Links are not followed, so the index has one path below the root.
         let index = index.and_then(|index| {
             let (index, canonical) = (index.canonicalize().ok()?, root.canonicalize().ok()?);
             index.strip_prefix(canonical).ok().map(|below| root.join(below))
         });
-        let mut walk = WalkBuilder::new(root);
+        let mut walk = WalkBuilder::new(&**root);
         walk.standard_filters(false).require_git(false).hidden(!self.rules.hidden);
         let uses_ignore = !self.rules.no_ignore;
         walk.ignore(uses_ignore).git_ignore(uses_ignore).parents(uses_ignore);
@@ -246,6 +246,7 @@ impl DocumentSource {
             !is_folder || entry.depth() == 0 || !is_skipped()
         });
         let mut found = SourceFiles::default();
+        let mut folders: Vec<Vec<SourceFile>> = Vec::new();
         for entry in walk.build() {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -269,11 +270,13 @@ impl DocumentSource {
                 Some(path) => {
                     let metadata = self.metadata.as_ref();
                     let metadata = metadata.map(|all| all.get(&path).cloned().unwrap_or_default());
-                    let id = path.to_lowercase();
                     let stamp = entry.metadata().ok();
                     let stamp = stamp.and_then(|stamp| Stamp::new(&stamp, now));
-                    let file = entry.into_path();
-                    found.files.push(SourceFile { id, path, file, metadata, stamp });
+                    let file = SourceFile::new(root, path, metadata, stamp);
+                    match folders.last_mut() {
+                        Some(folder) if folder[0].folder() == file.folder() => folder.push(file),
+                        _ => folders.push(vec![file]),
+                    }
                 }
                 None => {
                     let problem = "its name is not UTF-8 or contains a line break; rename it";
@@ -282,11 +285,51 @@ impl DocumentSource {
                 }
             }
         }
+        found.files = sorted(folders);
         Ok(found)
     }
 }
 
+/// Orders the files of folders by id. Most of a sort is comparing paths, and those of one folder are few.
+fn sorted(mut folders: Vec<Vec<SourceFile>>) -> Vec<SourceFile> {
+    let order = |a: &SourceFile, b: &SourceFile| (a.id(), &a.path).cmp(&(b.id(), &b.path));
+    folders.iter_mut().for_each(|folder| folder.sort_unstable_by(order));
+    folders.sort_unstable_by(|a, b| order(&a[0], &b[0]));
+    let mut files: Vec<SourceFile> = folders.into_iter().flatten().collect();
+    // Stable sorting exploits that they are nearly in order.
+    files.sort_by(order);
+    files
+}
+
 impl SourceFile {
+    fn new(
+        root: &Arc<Path>,
+        path: String,
+        metadata: Option<DocumentMetadata>,
+        stamp: Option<Stamp>,
+    ) -> Self {
+        let is_lowercase = path.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+        let lowercase = (!is_lowercase).then(|| path.to_lowercase().into());
+        Self { root: Arc::clone(root), path, lowercase, metadata: metadata.map(Box::new), stamp }
+    }
+
+    /// Returns the path of its folder.
+    fn folder(&self) -> &str {
+        self.path.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+
+    /// Returns its id: the lowercased path.
+    pub(crate) fn id(&self) -> &str {
+        self.lowercase.as_deref().unwrap_or(&self.path)
+    }
+
+    /// Returns its path on disk.
+    pub(crate) fn location(&self) -> PathBuf {
+        let mut location = self.root.to_path_buf();
+        location.extend(self.path.split('/'));
+        location
+    }
+
     /// Reads the text, or returns why the file is not indexed.
     pub(crate) fn read(&self) -> Result<String, SkippedFile> {
         let skipped = |reason, problem: String| {
@@ -297,7 +340,7 @@ impl SourceFile {
             let problem = format!("it cannot be read: {error}");
             SkippedFile::new(&self.path, SkipReason::Unreadable, problem)
         };
-        let source = File::open(&self.file).map_err(unreadable)?;
+        let source = File::open(self.location()).map_err(unreadable)?;
         let bytes = pannier_files::read_file_bounded(&source, MAX_DOCUMENT_BYTES);
         let bytes = bytes.map_err(unreadable)?.ok_or_else(|| {
             let problem =
@@ -315,6 +358,17 @@ impl SourceFile {
             skipped(SkipReason::NotUtf8, problem)
         })
     }
+}
+
+/// Returns a folder relative to the current one, if that is shorter: the system resolves the path of every file below it.
+fn short_path(folder: &Path) -> PathBuf {
+    let short = || {
+        let (current, folder) = (std::env::current_dir().ok()?, folder.canonicalize().ok()?);
+        let below = folder.strip_prefix(current).ok()?;
+        Some(if below == Path::new("") { PathBuf::from(".") } else { below.to_owned() })
+    };
+    let has_parents = folder.components().any(|component| component == Component::ParentDir);
+    has_parents.then(short).flatten().unwrap_or_else(|| folder.to_owned())
 }
 
 /// Returns the path that an error of walking is about.

@@ -20,6 +20,13 @@ use crate::varint::{ByteReader, write_str};
 pub(crate) const STAMPS: &str = "stamps";
 const MAGIC: &[u8] = b"pannier stamps 1\n";
 
+/// The size of a stamp with a path of medium length.
+const EXPECTED_STAMP_BYTES: usize = 96;
+
+/// The stamps are written if at least one in this many is new, or if the files with new ones are large.
+const MIN_NEW_SHARE: usize = 200;
+const MAX_UNWRITTEN_BYTES: u64 = 1 << 20;
+
 /// The code of [`Content::Checked`].
 const CHECKED: u8 = 4;
 
@@ -107,9 +114,21 @@ impl Stamps {
         bytes.and_then(|bytes| Self::decode(&bytes)).unwrap_or_default()
     }
 
-    /// Writes the stamps of an index in the order of paths, unless they are known. They are a hint, so errors are ignored.
+    /// Writes the stamps of an index in the order of paths, unless few of them changed: reading a few files again costs less.
+    /// They are a hint, so errors are ignored.
     pub(crate) fn replace(&self, index: &Path, stamps: &[(&str, Stamp, Content)]) {
-        if !self.iter().eq(stamps.iter().copied()) {
+        let mut next = 0;
+        let (mut new, mut new_bytes) = (0, 0_u64);
+        for (path, stamp, content) in stamps {
+            if self.get_next(&mut next, path, Some(*stamp)) != Some(*content) {
+                new += 1;
+                new_bytes = new_bytes.saturating_add(stamp.size);
+            }
+        }
+        let known = stamps.len() - new;
+        // Those of files that no longer exist are removed then, too.
+        let changed = new + self.entries.len().saturating_sub(known);
+        if changed > stamps.len() / MIN_NEW_SHARE || new_bytes > MAX_UNWRITTEN_BYTES {
             let (bytes, next) = (encode(stamps), index.join("stamps.next"));
             let _ = replace_file_through(&next, &index.join(STAMPS), |file| file.write_all(&bytes));
         }
@@ -173,6 +192,7 @@ impl Stamps {
         }
         let mut reader = ByteReader(bytes.strip_prefix(MAGIC)?);
         let mut stamps = Self::default();
+        stamps.entries.reserve(bytes.len() / EXPECTED_STAMP_BYTES);
         let mut last = "";
         while !reader.is_empty() {
             let path =
@@ -195,7 +215,8 @@ impl Stamps {
 
 /// Encodes stamps in the order of paths.
 fn encode(stamps: &[(&str, Stamp, Content)]) -> Vec<u8> {
-    let mut bytes = MAGIC.to_vec();
+    let mut bytes = Vec::with_capacity(stamps.len() * EXPECTED_STAMP_BYTES);
+    bytes.extend_from_slice(MAGIC);
     for (path, stamp, content) in stamps {
         write_str(&mut bytes, path);
         for number in [stamp.size, stamp.modified, stamp.changed, stamp.inode] {

@@ -151,7 +151,10 @@ pub(crate) fn checksums_match(
     now: SystemTime,
 ) -> Option<Vec<(String, Stamp)>> {
     let mut checked = Vec::new();
-    for (path, file) in files(index.folder(), index.manifest()) {
+    let is_of_segment = |path: &str| path.starts_with(SEGMENTS);
+    let files = files(index.folder(), index.manifest());
+    // The caller has read those of the version.
+    for (path, file) in files.filter(|(path, _)| is_of_segment(path)) {
         let own = index.root().join(&path);
         let stamp = fs::symlink_metadata(&own).ok();
         let stamp = stamp.and_then(|metadata| Stamp::new(&metadata, now));
@@ -309,9 +312,9 @@ fn check_version(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<()
         report(CATALOG, "it does not match the documents");
     }
     let is_ascending = entries.is_sorted_by(|a, b| a.path.to_lowercase() < b.path.to_lowercase());
-    let mut by_path: Vec<usize> = (0..entries.len()).collect();
-    by_path.sort_unstable_by_key(|number| &entries[*number].path);
-    let is_ranked = |(number, rank): (&usize, u32)| index.path_ranks()[*number] == rank;
+    let mut by_path: Vec<u32> = (0..index.len()).collect();
+    by_path.sort_unstable_by_key(|number| &entries[*number as usize].path);
+    let is_ranked = |(number, rank): (&u32, u32)| index.path_rank(*number) == rank;
     if !is_ascending || !by_path.iter().zip(0..).all(is_ranked) {
         report(DOCUMENTS, "it does not list the documents in order");
     }
