@@ -42,7 +42,9 @@ impl Serve {
 mod tests {
     #[test]
     fn server_commands_say_how_to_get_them() {
-        for words in ["serve", "serve --http 8642 --index a=b --watch", "mcp --stdio -x", "gateway -b 9"] {
+        for words in
+            ["serve", "serve --http 8642 --index a=b --watch", "mcp --stdio -x", "gateway -b 9"]
+        {
             let words = ["pannier"].into_iter().chain(words.split(' ')).map(Into::into).collect();
             let problem = crate::arguments::parse(words).unwrap().command.run().unwrap_err();
             assert!(problem.to_string().contains("--features server"), "{problem}");

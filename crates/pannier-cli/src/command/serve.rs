@@ -167,7 +167,9 @@ impl ServerArguments {
             arguments.contexts.push(named(memory)?);
         }
         if arguments.caches.is_empty() && arguments.contexts.is_empty() {
-            output::note("there is no index and no memory here, so only pack_items is served; see `pannier docs index --help`");
+            output::note(
+                "there is no index and no memory here, so only pack_items is served; see `pannier docs index --help`",
+            );
         }
         Ok(arguments)
     }
