@@ -111,9 +111,12 @@ fn fits_another(sent: &str, all: &str, budget: usize) -> bool {
     let tokens = |text: &str| o200k_base_singleton().encode_ordinary(text).len();
     let sent = sent.split("\nNot sent: ").next().unwrap_or_default();
     let sent = if sent.starts_with("No document fits") { "" } else { sent };
-    // The documents quote citations, of files in folders.
+    // The pages quote citations of the examples.
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/handbook");
     let citation = |line: &str| {
-        line.starts_with('[') && line.ends_with(']') && line.contains(":1-") && !line.contains('/')
+        let path =
+            line.strip_prefix('[').and_then(|line| line.strip_suffix(']')?.split_once(":1-"));
+        path.is_some_and(|(path, _)| !examples.join(path).exists())
     };
     let mut documents: Vec<String> = Vec::new();
     for line in all.split_inclusive('\n') {
