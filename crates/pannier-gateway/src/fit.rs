@@ -107,9 +107,8 @@ impl Fitter {
 
     /// Decides about a body. The text is that of the body, decoded.
     pub(crate) fn decide(&self, provider: Provider, headers: &HeaderMap, body: &[u8]) -> Decision {
-        let text = match std::str::from_utf8(body) {
-            Ok(text) => text,
-            Err(_) => return Decision::Failed("the body is not UTF-8".to_owned()),
+        let Ok(text) = std::str::from_utf8(body) else {
+            return Decision::Failed("the body is not UTF-8".to_owned());
         };
         if provider == Provider::Responses
             && let Ok(stored) = serde_json::from_str::<Stored<'_>>(text)
