@@ -68,8 +68,8 @@ mod verify;
 mod word_counts;
 
 pub use assemble::{
-    AssembledContext, Assembler, AssemblyConfig, Candidates, ContextCache, ContextChunk,
-    OmittedChunk, OmittedReason, PassageSpans, TokenBudget, verify_determinism,
+    AssembledContext, Assembler, AssemblyConfig, Candidates, ContextChunk, OmittedChunk,
+    OmittedReason, PassageSpans, TokenBudget, verify_determinism,
 };
 pub use build::{
     BuildOptions, BuildSummary, PathCount, Progress, RemovalReason, build, for_each_chunk,

@@ -8,9 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use pannier_core::TokenCounter;
 use pannier_docs::{
-    AssembledContext, Assembler, AssemblyConfig, BuildOptions, ContextCache, ContextChunk,
-    DocumentIndex, DocumentSource, OmittedReason, QueryVector, TokenBudget, build,
-    verify_determinism,
+    AssembledContext, Assembler, AssemblyConfig, BuildOptions, ContextChunk, DocumentIndex,
+    DocumentSource, OmittedReason, QueryVector, TokenBudget, build, verify_determinism,
 };
 use pannier_policy::Packing;
 use pannier_policy::{PolicyRegistry, Replay};
@@ -298,29 +297,6 @@ fn metadata_is_optional() {
         (&"Guide".into(), &"2026-03-01T00:00:00Z".into())
     );
     assert_eq!(metadata["terms"][0]["term"], "target");
-}
-
-#[test]
-fn the_context_cache_drops_the_least_recently_used() {
-    let documents = Documents::new(&[("a.md", "some words"), ("b.md", "other words")]);
-    let (assembler, none) =
-        (Assembler::new(&documents.cache, AssemblyConfig::specified()), QueryVector::None);
-    let kept = ContextCache::new(2);
-    let budget = TokenBudget::available(100);
-    let first = kept.assemble(&assembler, "words", &budget, none).unwrap();
-    let again = kept.assemble(&assembler, "words", &budget, none).unwrap();
-    assert!(Arc::ptr_eq(&first, &again));
-    // Whatever a context depends on makes another one.
-    let other_config = config(|config| config.search.rrf_k = 61);
-    let other = Assembler::new(&documents.cache, other_config);
-    assert!(!Arc::ptr_eq(&first, &kept.assemble(&other, "words", &budget, none).unwrap()));
-    assert_eq!(kept.len(), 2);
-    kept.assemble(&assembler, "words", &budget, none).unwrap();
-    kept.assemble(&assembler, "words", &TokenBudget::available(99), none).unwrap();
-    assert_eq!(kept.len(), 2);
-    // The one that was asked for longest ago is gone, the other is not.
-    assert!(Arc::ptr_eq(&first, &kept.assemble(&assembler, "words", &budget, none).unwrap()));
-    assert!(ContextCache::new(0).assemble(&assembler, "words", &budget, none).is_ok());
 }
 
 #[test]

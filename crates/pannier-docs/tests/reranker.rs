@@ -5,8 +5,8 @@ mod support;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pannier_docs::{
-    Assembler, AssemblyConfig, Candidates, ContextCache, DocsError, EmbedderError, MAX_RERANKED,
-    QueryVector, Reranker, TokenBudget,
+    Assembler, AssemblyConfig, Candidates, DocsError, EmbedderError, MAX_RERANKED, QueryVector,
+    Reranker, TokenBudget,
 };
 use support::Folder;
 
@@ -113,22 +113,6 @@ fn recorded_scores_need_no_reranker() {
             Assembler::new(&index, config).candidates("edge", QueryVector::None).unwrap_err();
         assert!(matches!(error, DocsError::Receipt { .. }), "{error}");
     }
-}
-
-#[test]
-fn cached_contexts_depend_on_the_reranker() {
-    let folder = folder();
-    let index = folder.open();
-    let cache = ContextCache::new(4);
-    let reranker = by_number(|n| n as f64);
-    let budget = TokenBudget::available(40);
-    for reranker in [None, Some(&reranker as &dyn Reranker), None] {
-        let assembler = Assembler::new(&index, config()).with_reranker(reranker);
-        let context = cache.assemble(&assembler, "edge", &budget, QueryVector::None).unwrap();
-        let best = if reranker.is_some() { "49.md" } else { "00.md" };
-        assert_eq!(context.chunks[0].document_path, best);
-    }
-    assert_eq!((cache.len(), reranker.1.load(Ordering::Relaxed)), (2, 1));
 }
 
 #[test]

@@ -317,3 +317,39 @@ fn a_budget_below_the_smallest_answer_says_which_one_works() {
     let works = json!({ "query": "deploy", "budget": smallest_budget, "reserve": 25 });
     assert!(search(0, works).unwrap().passages.is_empty());
 }
+
+/// A repeated search is answered from memory: it does not read the index, and the bytes are the same.
+#[test]
+fn a_server_remembers_answers_until_the_index_changes() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("remembered");
+    let _ = fs::remove_dir_all(&root);
+    let (docs, index) = (root.join("docs"), root.join("index"));
+    fs::create_dir_all(&docs).unwrap();
+    fs::write(docs.join("a.md"), "# Ferries\n\nThe ferry leaves at noon.\n").unwrap();
+    let build = || {
+        let request = IndexRequest { folder: Some(docs.clone()), ..IndexRequest::default() };
+        request.run(&shelf(&index), &Control::default()).unwrap()
+    };
+    build();
+    let folder: NamedFolder = format!("docs={}", index.display()).parse().unwrap();
+    let server = Shelf::default().with_documents(&[folder]).unwrap();
+    let ask = |request: Value| {
+        let answer = SearchRequest::from_value(request)?.run(&server, &Control::default())?;
+        Ok::<_, Failure>((answer.text().into_owned(), answer.details()))
+    };
+    let first = ask(json!({ "query": "ferry" })).unwrap();
+    assert!(first.0.contains("leaves at noon"));
+    // The text of the passage is damaged in the files that the server has open.
+    let segment = fs::read_dir(index.join("segments")).unwrap().next().unwrap().unwrap().path();
+    let contents = fs::read(segment.join("contents")).unwrap();
+    fs::write(segment.join("contents"), vec![b'x'; contents.len()]).unwrap();
+    assert_eq!(ask(json!({ "query": "ferry" })).unwrap(), first);
+    for other in [json!({ "query": "noon" }), json!({ "query": "ferry", "budget": 100 })] {
+        assert!(ask(other).unwrap_err().to_string().contains("does not match its checksum"));
+    }
+    // A new version has new answers.
+    fs::write(docs.join("a.md"), "# Ferries\n\nThe ferry leaves at ten.\n").unwrap();
+    build();
+    let later = ask(json!({ "query": "ferry" })).unwrap();
+    assert!(later.0.contains("leaves at ten") && !later.0.contains("noon"));
+}

@@ -55,11 +55,6 @@ impl<'c> Assembler<'c> {
         &self.counter
     }
 
-    /// Returns the name of the reranker.
-    pub(crate) fn reranker_model(&self) -> &str {
-        self.reranker.map_or("", Reranker::model)
-    }
-
     /// Searches the passages for a query. Recorded scores and a recorded vector of the configuration take precedence over the
     /// reranker and `vector`.
     ///

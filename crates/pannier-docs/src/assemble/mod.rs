@@ -29,7 +29,6 @@ mod budget;
 mod candidates;
 mod config;
 mod context;
-mod context_cache;
 mod window;
 
 pub use assembler::{Assembler, verify_determinism};
@@ -37,4 +36,3 @@ pub use budget::TokenBudget;
 pub use candidates::{Candidates, PassageSpans};
 pub use config::AssemblyConfig;
 pub use context::{AssembledContext, ContextChunk, OmittedChunk, OmittedReason};
-pub use context_cache::ContextCache;

@@ -4,6 +4,8 @@
 //! replaced it: each access compares one small file. A caller keeps the `Arc` it was given, so a build that ends during a
 //! call is seen by the next one.
 
+#[cfg(feature = "docs")]
+mod answer_cache;
 mod named_folder;
 mod named_settings;
 mod settings;
@@ -157,6 +159,8 @@ pub struct Shelf {
     documents: Vec<(String, ReloadingIndex)>,
     #[cfg(feature = "docs")]
     embedder: Option<Box<dyn Embedder>>,
+    #[cfg(feature = "docs")]
+    answers: answer_cache::AnswerCache,
     /// Each root of snippets alone.
     #[cfg(feature = "snippets")]
     snippets: Vec<(String, ReloadingSnippets)>,
@@ -238,6 +242,11 @@ impl Shelf {
     pub(crate) fn index_path(&self, name: Option<&str>) -> PathBuf {
         let default = || self.defaults.index.clone().unwrap_or_else(|| DEFAULT_INDEX.into());
         name.map_or_else(default, PathBuf::from)
+    }
+
+    /// Returns the answers of recent searches. A local shelf has none: its command ends after one answer.
+    pub(crate) fn answers(&self) -> Option<&answer_cache::AnswerCache> {
+        (!self.is_local).then_some(&self.answers)
     }
 
     /// Returns the source of query vectors for `cache`: the embedder, if it made the vectors of the cache.

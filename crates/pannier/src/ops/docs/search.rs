@@ -7,8 +7,8 @@ use std::sync::Arc;
 use pannier_core::item::Passage;
 use pannier_core::{ContextBudget, ContextItem, Explanation, Pipeline, Selection, TokenCounter};
 use pannier_docs::{
-    Assembler, Candidates, DocumentIndex, Hit, LexicalScore, PassageSpans, QueryVector,
-    RerankerScore, SearchMode, SemanticScore, TokenBudget,
+    Assembler, AssemblyConfig, Candidates, DocumentIndex, Hit, LexicalScore, PassageSpans,
+    QueryVector, RerankerScore, SearchMode, SemanticScore, TokenBudget,
 };
 use pannier_layout::{Citations, SentItem};
 use pannier_policy::{Receipt, Replay};
@@ -96,7 +96,7 @@ pub struct ExplainedPassage<E> {
 }
 
 /// The passages of a search.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct FoundPassages {
     /// The selected passages, in the order to send them.
@@ -325,6 +325,33 @@ pub struct SearchPool {
     places: Places,
 }
 
+impl FoundPassages {
+    /// Returns its size in memory.
+    pub(crate) fn memory(&self) -> usize {
+        let passage = |own: &FoundPassage| {
+            let texts = [&own.id, &own.path, &own.headings, &own.text].map(String::len);
+            let terms = own.terms.iter().map(|term| term.len() + size_of::<String>());
+            let lines = own.lines.len() * size_of::<[usize; 2]>();
+            size_of::<FoundPassage>() + texts.iter().sum::<usize>() + terms.sum::<usize>() + lines
+        };
+        let stub =
+            |own: &OmittedPassage| size_of::<OmittedPassage>() + own.path.len() + own.reason.len();
+        let passages = self.passages.iter().map(passage).sum::<usize>();
+        size_of::<Self>()
+            + self.text.len()
+            + passages
+            + self.omitted.iter().map(stub).sum::<usize>()
+    }
+}
+
+/// What a search needs, before it starts.
+struct Prepared {
+    window: ContextBudget,
+    config: AssemblyConfig,
+    counter: Arc<dyn TokenCounter>,
+    index: Arc<DocumentIndex>,
+}
+
 impl SearchRequest {
     /// Searches the index.
     ///
@@ -332,6 +359,10 @@ impl SearchRequest {
     ///
     /// Any error of the index, the query, the tokenizer or the budget.
     pub fn open(&self, shelf: &Shelf, control: &Control<'_>) -> Result<SearchPool, Failure> {
+        self.search(self.prepare(shelf, control)?, shelf, control)
+    }
+
+    fn prepare(&self, shelf: &Shelf, control: &Control<'_>) -> Result<Prepared, Failure> {
         let window = self.budget.read(DEFAULT_BUDGET, shelf)?;
         let mut config = self.packing.config(&self.search, shelf, control)?;
         let counter = self.budget.counter(shelf, control)?;
@@ -349,6 +380,16 @@ impl SearchRequest {
                 "searched by words only: the index has embeddings, and their model is not available",
             );
         }
+        control.bound(window.target_tokens(), &counter);
+        Ok(Prepared { window, config, counter, index })
+    }
+
+    fn search(
+        &self,
+        Prepared { window, config, counter, index }: Prepared,
+        shelf: &Shelf,
+        control: &Control<'_>,
+    ) -> Result<SearchPool, Failure> {
         control.step("searching passages")?;
         let reranker = self.search.open_reranker(shelf)?;
         let assembler = Assembler::new(&index, config)
@@ -360,7 +401,6 @@ impl SearchRequest {
         let tokens = usize::try_from(window.target_tokens()).unwrap_or_default();
         let mut budget = TokenBudget::available(tokens);
         budget.per_doc_overhead = self.packing.per_doc_overhead.map_or(10, |Count(count)| count);
-        control.bound(window.target_tokens(), &counter);
         let places = Places::new(&candidates, &self.searched(&index));
         Ok(SearchPool { candidates, counter, window, budget, places })
     }
@@ -532,9 +572,16 @@ impl Request for SearchRequest {
     type Answer = SearchAnswer;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<SearchAnswer, Failure> {
-        let pool = self.open(shelf, control)?;
-        control.step("packing passages")?;
+        let prepared = self.prepare(shelf, control)?;
         let bound = Bound::new(control);
+        // Besides settings of the shelf, an answer depends on nothing else.
+        let key = format!("{bound:?} {} {self:?}", prepared.index.manifest().version);
+        let answers = shelf.answers().filter(|_| self.explain.is_empty());
+        if let Some(answer) = answers.and_then(|answers| answers.get(&key)) {
+            return Ok(SearchAnswer::Passages(FoundPassages::clone(&answer)));
+        }
+        let pool = self.search(prepared, shelf, control)?;
+        control.step("packing passages")?;
         if !self.explain.is_empty() {
             let owned = |explanations: Vec<ExplainedPassage<Explanation<&ContextItem>>>| {
                 let owned = explanations.into_iter().map(|explained| {
@@ -547,6 +594,10 @@ impl Request for SearchRequest {
             let explanations = pool.explain(bound, &self.explain, control, owned)?;
             return Ok(SearchAnswer::Explanations { explanations });
         }
-        pool.select(bound, |_, answer| SearchAnswer::Passages(answer))
+        let answer = pool.select(bound, |_, answer| answer)?;
+        if let Some(answers) = answers {
+            answers.insert(key, answer.clone());
+        }
+        Ok(SearchAnswer::Passages(answer))
     }
 }
