@@ -43,7 +43,6 @@ struct DocsSection {
 /// What requests to a server may name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[cfg_attr(not(feature = "server"), expect(dead_code, reason = "there is no server"))]
 pub(crate) struct ServeSection {
     policies: BTreeMap<String, String>,
     templates: BTreeMap<String, String>,

@@ -170,6 +170,7 @@ pub(crate) struct EmbedderArguments {
 }
 
 impl EmbedderArguments {
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "only a server keeps it open"))]
     pub(crate) fn open(&self) -> Result<Option<Box<dyn Embedder>>, CliError> {
         let Some(name) = &self.embedder else { return Ok(None) };
         Ok(open_embedder(name, self.embedder_key_env.as_deref(), None)?)

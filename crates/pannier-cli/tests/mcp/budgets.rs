@@ -285,7 +285,8 @@ fn check(rows: &BTreeMap<(&str, usize), Row>) {
     for ((label, budget), row) in rows {
         let is_divisible = ["search_docs", "get_memory packet", "pack_items"].contains(label);
         let uses_little = row.used.iter().any(|used| *used < 0.9);
-        if row.over > 0 || row.missed > 0 {
+        // Larger ones are measured by the share that they use.
+        if row.over > 0 || (*budget < 2_000 && row.missed > 0) {
             problems.push(format!("{label} at {budget}: {} over, {} missed", row.over, row.missed));
         }
         if *budget >= 2_000 && is_divisible && uses_little {
