@@ -9,7 +9,7 @@ use super::support::{Gateway, OK, Provider};
 #[test]
 fn recorded_sessions_never_exceed_the_budget() {
     let Some(data) = std::env::var_os("PANNIER_DATA").map(PathBuf::from) else {
-        println!("skipped: recorded sessions; PANNIER_DATA is not set");
+        eprintln!("skipped: recorded sessions; PANNIER_DATA is not set");
         return;
     };
     let counter = tiktoken_rs::o200k_base().unwrap();
@@ -47,7 +47,7 @@ fn recorded_sessions_never_exceed_the_budget() {
             requests += 1;
         }
     }
-    println!("{requests} requests, {fitted} fitted");
+    eprintln!("{requests} requests, {fitted} fitted");
     assert!(fitted > 0);
 }
 
