@@ -158,7 +158,9 @@ impl ServerArguments {
         }
         let named = |path| NamedFolder::new("project", path).map_err(Failure::from);
         if let Some(index) = config::read()?.defaults.index.filter(|index| index.is_dir()) {
-            output::note(&format!("index: {}", index.display()));
+            let current = std::env::current_dir().unwrap_or_default();
+            let shown = index.strip_prefix(current).unwrap_or(&index);
+            output::note(&format!("index: {}", shown.display()));
             arguments.caches.push(named(index)?);
         }
         let memory = PathBuf::from(".");

@@ -8,7 +8,8 @@ use super::support::{Gateway, OK, Provider};
 
 #[test]
 fn recorded_sessions_never_exceed_the_budget() {
-    let Some(data) = std::env::var_os("PANNIER_DATA").map(PathBuf::from) else {
+    let data = std::env::var_os("PANNIER_DATA").map(|data| PathBuf::from(data).join("sessions"));
+    let Some(data) = data.filter(|data| data.is_dir()) else {
         eprintln!("skipped: recorded sessions; PANNIER_DATA is not set");
         return;
     };
@@ -19,7 +20,7 @@ fn recorded_sessions_never_exceed_the_budget() {
             (24_000, true, Some("o200k".to_owned()));
     });
     let (mut requests, mut fitted) = (0, 0);
-    let mut files: Vec<PathBuf> = std::fs::read_dir(data.join("sessions"))
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&data)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.to_string_lossy().ends_with(".anthropic.json"))
