@@ -155,7 +155,9 @@ impl Fitter {
         let counter = self.counts.counter(client, &**counter);
         let transcript = input.read(&counter)?;
         let options = self.policy.session().cloned().unwrap_or_default();
-        let fitted = ChatSession::new(options, &counter).fit(&transcript, &budget)?;
+        // The gateway adds no tool, so the agent has nothing to recall with.
+        let session = ChatSession::new(options, &counter).without_recall();
+        let fitted = session.fit(&transcript, &budget)?;
         let figures = Figures::new(&fitted);
         // A request that nothing is cut of is the client's own, also if the provider will refuse it.
         Ok(match fitted.cuts().is_empty() {

@@ -300,6 +300,11 @@ impl Fold {
         (self.sent_blocks, self.first_changed)
     }
 
+    /// Leaves recall ids out of all forms.
+    pub(super) fn hide_ids(&mut self) {
+        self.ids.hide();
+    }
+
     pub(super) fn id(&self, hash: BlockHash) -> String {
         self.ids.id(hash)
     }

@@ -1,4 +1,4 @@
-//! The shorter forms of blocks. Each contains the recall id of its block.
+//! The shorter forms of blocks. Each contains the recall id of its block, unless that is empty: then nobody can recall it.
 
 use std::ops::Range;
 
@@ -26,30 +26,40 @@ fn first_chars(text: &str, max: usize) -> &str {
     text.char_indices().nth(max).map_or(text, |(end, _)| &text[..end])
 }
 
+/// Returns how to recall a block, after what is said about it.
+pub(super) fn recall(id: &str) -> String {
+    if id.is_empty() { String::new() } else { format!("; recall {id}") }
+}
+
+/// Returns the mark at the end of a text that is cut.
+fn mark(id: &str) -> String {
+    if id.is_empty() { "[…]".to_owned() } else { format!("[… recall {id}]") }
+}
+
 /// A block of `tokens` tokens by its recall id.
 pub(super) fn stub(id: &str, tokens: i64) -> String {
-    format!("[{tokens} tokens left out; recall {id}]")
+    format!("[{tokens} tokens left out{}]", recall(id))
 }
 
 /// A stub that lists names.
 pub(super) fn stub_with_names(id: &str, tokens: i64, names: &[&str]) -> String {
-    format!("[{tokens} tokens left out; recall {id}; names: {}]", names.join(", "))
+    format!("[{tokens} tokens left out{}; names: {}]", recall(id), names.join(", "))
 }
 
 /// A result that equals an earlier one.
 pub(super) fn duplicate(id: &str) -> String {
-    format!("[same as an earlier result; recall {id}]")
+    format!("[same as an earlier result{}]", recall(id))
 }
 
 /// The first line of a text of several lines.
 pub(super) fn first_line(id: &str, text: &str) -> Option<String> {
     let (line, _) = text.split_once('\n')?;
-    Some(format!("{} [… recall {id}]", first_chars(line.trim_end(), MAX_FIRST_LINE)))
+    Some(format!("{} {}", first_chars(line.trim_end(), MAX_FIRST_LINE), mark(id)))
 }
 
 /// The first `max` characters of a text.
 pub(super) fn beginning(id: &str, text: &str, max: usize) -> String {
-    format!("{} [… recall {id}]", first_chars(text, max))
+    format!("{} {}", first_chars(text, max), mark(id))
 }
 
 /// Returns the beginning and the end of a text, in at most `cap` tokens, and their tokens. They end at line breaks if lines
@@ -79,8 +89,9 @@ pub(super) fn head_and_tail(
         }
         let (lines, all) = (omitted.lines().count(), text.lines().count());
         let separator = if head.ends_with('\n') { "" } else { "\n" };
+        let recall = recall(id);
         let form =
-            format!("{head}{separator}[… {lines} of {all} lines left out; recall {id} …]\n{tail}");
+            format!("{head}{separator}[… {lines} of {all} lines left out{recall} …]\n{tail}");
         let count = i64::try_from(counter.count(&form)).unwrap_or(i64::MAX);
         if count <= cap {
             return Some((form, count));
@@ -161,7 +172,8 @@ pub(super) fn short_input(id: &str, part: &Part<'_>, max: usize) -> Option<Strin
         let length = text.chars().count();
         if length > 2 * max && !PATHS.contains(&&**name) {
             is_cut = true;
-            let cut = format!("{} [… {length} characters; recall {id}]", first_chars(&text, max));
+            let (first, recall) = (first_chars(&text, max), recall(id));
+            let cut = format!("{first} [… {length} characters{recall}]");
             json::write_string(&cut, &mut object);
         } else {
             object.push_str(&json::spaced(*value));

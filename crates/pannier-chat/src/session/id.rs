@@ -30,19 +30,31 @@ impl BlockHash {
 
 /// The blocks of a history by the digits of their ids. A short id names the first block that has its digits.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ids(HashMap<u32, BlockHash>);
+pub(super) struct Ids {
+    by_digits: HashMap<u32, BlockHash>,
+    /// Whether all ids are empty.
+    is_hidden: bool,
+}
 
 impl Ids {
+    /// Makes all ids empty.
+    pub(super) fn hide(&mut self) {
+        self.is_hidden = true;
+    }
+
     /// Adds a block of the history.
     pub(super) fn add(&mut self, content: &str) -> BlockHash {
         let hash = BlockHash::new(content);
-        self.0.entry(hash.short()).or_insert(hash);
+        self.by_digits.entry(hash.short()).or_insert(hash);
         hash
     }
 
     /// Returns the id of a block.
     pub(super) fn id(&self, hash: BlockHash) -> String {
-        let is_first = self.0.get(&hash.short()).is_none_or(|first| *first == hash);
+        if self.is_hidden {
+            return String::new();
+        }
+        let is_first = self.by_digits.get(&hash.short()).is_none_or(|first| *first == hash);
         if is_first { format!("{:08x}", hash.short()) } else { hash.digits() }
     }
 }

@@ -53,6 +53,8 @@ pub struct ChatSession<'c> {
     /// The hashes of the query's terms.
     query: Vec<u64>,
     counter: &'c dyn TokenCounter,
+    /// Whether the agent can recall what was cut.
+    is_recallable: bool,
     /// The last history that was fitted step by step.
     known: Option<Known>,
 }
@@ -69,13 +71,20 @@ struct Known {
 impl<'c> ChatSession<'c> {
     /// Returns a session. The counter must be the one that reads the transcripts.
     pub fn new(options: SessionOptions, counter: &'c dyn TokenCounter) -> Self {
-        Self { options, query: Vec::new(), counter, known: None }
+        Self { options, query: Vec::new(), counter, is_recallable: true, known: None }
     }
 
     /// Cuts results with terms of a query later. The same query in all requests of a session keeps their prefix.
     #[must_use]
     pub fn with_query(mut self, query: &str) -> Self {
         (self.query, self.known) = (query_terms(query), None);
+        self
+    }
+
+    /// Leaves recall ids out of what is sent, for agents that cannot recall.
+    #[must_use]
+    pub fn without_recall(mut self) -> Self {
+        (self.is_recallable, self.known) = (false, None);
         self
     }
 
@@ -125,7 +134,8 @@ impl<'c> ChatSession<'c> {
                 && fingerprints.starts_with(&known.fingerprints)
                 && messages.get(length).is_none_or(is_response)
         });
-        let mut fold = known.map_or_else(|| Fold::new(transcript, available), |known| known.fold);
+        let mut fold =
+            known.map_or_else(|| self.new_fold(transcript, available), |known| known.fold);
         fold.run(transcript, self.rules());
         let checked = self.check(&fold, transcript, budget);
         let fitted = checked.map(|()| Fitted::new(transcript, &fold));
@@ -137,8 +147,16 @@ impl<'c> ChatSession<'c> {
         Rules { options: &self.options, query: &self.query, counter: self.counter }
     }
 
-    fn fold(&self, transcript: &Transcript<'_>, available: i64) -> Fold {
+    fn new_fold(&self, transcript: &Transcript<'_>, available: i64) -> Fold {
         let mut fold = Fold::new(transcript, available);
+        if !self.is_recallable {
+            fold.hide_ids();
+        }
+        fold
+    }
+
+    fn fold(&self, transcript: &Transcript<'_>, available: i64) -> Fold {
+        let mut fold = self.new_fold(transcript, available);
         fold.run(transcript, self.rules());
         fold
     }

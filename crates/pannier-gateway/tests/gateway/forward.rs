@@ -66,6 +66,7 @@ fn long_sessions_are_fitted_and_keep_their_prefix() {
     }
     assert!((1..=8).contains(&edits), "{edits} edits of the prefix");
     assert!(previous.contains("Fix the build."));
+    assert!(previous.contains(" left out") && !previous.contains("recall"), "{previous}");
 }
 
 #[test]

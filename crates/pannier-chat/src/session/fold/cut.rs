@@ -381,7 +381,8 @@ impl Fold {
             }
             self.gone_turns = gone;
             let id = self.ids.id(self.omitted.hash());
-            let text = format!("[{} earlier messages left out; recall {id}]", self.gone_messages);
+            let (messages, recall) = (self.gone_messages, form::recall(&id));
+            let text = format!("[{messages} earlier messages left out{recall}]");
             let tokens = note_tokens(&text, &step.messages[task], step);
             let note = Note { id, text, tokens };
             let before = self.note.replace(note).map_or(0, |note| note.tokens);
