@@ -70,8 +70,13 @@ impl From<Failure> for Problem {
             Category::CacheInvalid => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Self::new(status, failure.code(), failure.message(Audience::Agent))
-            .hint(failure.advice(Audience::Agent).unwrap_or_default())
+        let hint = match &failure {
+            Failure::Request { .. } => {
+                "see the route in /v1/openapi.json, then send it again".into()
+            }
+            failure => failure.advice(Audience::Agent).unwrap_or_default(),
+        };
+        Self::new(status, failure.code(), failure.message(Audience::Agent)).hint(hint)
     }
 }
 
