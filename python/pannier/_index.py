@@ -104,7 +104,7 @@ class Index:
 
     @classmethod
     def open(cls, index: Path = ".pannier/index") -> Index:
-        """Opens an index. Raises :class:`IndexMissing` if there is none."""
+        """Opens an index. Raises :class:`IndexMissing` if it does not exist."""
         return cls(index, run("stats", options(index=index))[1])
 
     def search(

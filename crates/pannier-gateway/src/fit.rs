@@ -23,7 +23,7 @@ pub(crate) enum Decision {
     Fitted(Bytes, Figures),
     /// It is forwarded byte for byte: the provider has parts of its history.
     NotVisible(&'static str),
-    /// It does not fit, whatever is cut. This budget would do.
+    /// It exceeds the budget after all cuts. This budget would do.
     OverBudget { smallest_budget: i64 },
     /// It cannot be read.
     Failed(String),

@@ -331,7 +331,7 @@ impl Problem {
 
     fn over_budget(smallest_budget: i64) -> Self {
         let message = format!(
-            "the request does not fit the gateway's budget, whatever is cut; it needs --budget {smallest_budget}"
+            "the request exceeds the gateway's budget after all cuts; it needs --budget {smallest_budget}"
         );
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "over_budget", message)
     }

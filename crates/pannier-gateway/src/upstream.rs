@@ -35,7 +35,7 @@ impl Upstreams {
     ///
     /// # Errors
     ///
-    /// [`GatewayError::Upstream`] if a URL is invalid or named twice, [`GatewayError::NoUpstream`] if there is none.
+    /// [`GatewayError::Upstream`] if a URL is invalid or named twice, [`GatewayError::NoUpstream`] without a URL.
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, GatewayError> {
         let (mut anthropic, mut openai, mut default, mut first) = (None, None, None, None);
         for text in texts {

@@ -58,6 +58,7 @@ pub(crate) struct Gateway {
         long,
         value_name = "PERCENT",
         default_value_t = 0.0,
+        value_parser = percent,
         help_heading = "Advanced",
         hide_short_help = true
     )]
@@ -100,6 +101,11 @@ pub(crate) struct Gateway {
         hide_short_help = true
     )]
     log_level: LogLevel,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..100.0).contains(number));
+    number.ok_or_else(|| "write a number from 0 up to 100".to_owned())
 }
 
 impl Gateway {

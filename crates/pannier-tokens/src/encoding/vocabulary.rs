@@ -35,7 +35,7 @@ const IS_TOKEN: u8 = 4;
 
 /// All single bytes are tokens. They have the lowest ranks and are the first nodes.
 const BYTES: usize = 256;
-/// A rank has at most so many bits: two ranks and the one of their merge fit a word of the pair table.
+/// The maximum number of bits of a rank: two ranks and that of their merge fit a word of the pair table.
 const RANK_BITS: u32 = 20;
 /// No token, or no node.
 const NONE: u32 = u32::MAX;
