@@ -7,11 +7,10 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use pannier::{Failure, NamedFolder};
 use pannier_mcp::{Server, ServerConfig};
-use pannier_server::{
-    Address, BearerTokens, HttpOptions, LogFormat, LogLevel, WatchOptions, Watcher,
-};
+use pannier_server::{Address, BearerTokens, HttpOptions, WatchOptions, Watcher};
 
 use super::docs::EmbedderArguments;
+use super::log::LogArguments;
 use super::{memory, state};
 use crate::error::CliError;
 use crate::{config, input, output};
@@ -260,25 +259,8 @@ struct HttpArguments {
     #[arg(long, value_name = "URL", help_heading = "HTTP", hide_short_help = true)]
     otlp: Option<String>,
 
-    /// Format of the log: text or json
-    #[arg(
-        long,
-        value_name = "F",
-        default_value = "text",
-        help_heading = "HTTP",
-        hide_short_help = true
-    )]
-    log_format: LogFormat,
-
-    /// Level of the log: off, error, warn, info or debug
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        default_value = "info",
-        help_heading = "HTTP",
-        hide_short_help = true
-    )]
-    log_level: LogLevel,
+    #[command(flatten, next_help_heading = "HTTP")]
+    log: LogArguments,
 }
 
 impl HttpArguments {
@@ -297,7 +279,7 @@ impl HttpArguments {
         {
             options.telemetry = otlp.as_ref().map(super::telemetry::Otlp::telemetry);
         }
-        let _log = pannier_server::init_logs(self.log_format, self.log_level);
+        let _log = self.log.start();
         let _watcher = arguments.watcher()?;
         Ok(pannier_server::serve(server, &options, |address| {
             output::note(&format!("listening at {address}/mcp"));
