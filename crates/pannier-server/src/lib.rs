@@ -15,6 +15,7 @@ mod error;
 mod guard;
 mod listener;
 mod logs;
+mod memory;
 mod metrics;
 mod problem;
 mod telemetry;
@@ -112,6 +113,7 @@ pub fn serve(
 ) -> Result<(), HttpError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_keep_alive(memory::THREAD_KEEP_ALIVE)
         .build()
         .map_err(HttpError::io("start threads"))?;
     let served = runtime.block_on(async {
@@ -190,6 +192,7 @@ pub async fn serve_router<S>(
     let is_drained = tokio::select! {
         () = draining => true,
         () = stopping => false,
+        never = memory::release() => match never {},
     };
     match is_drained {
         true => tracing::info!("stopped"),
