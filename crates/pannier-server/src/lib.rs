@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
+use axum::http::uri::Authority;
 use axum::http::{HeaderValue, Uri};
 use axum::response::Response;
 use pannier_mcp::Server;
@@ -80,6 +81,23 @@ impl HttpOptions {
         let (tokens, hosts, origins) = (BearerTokens::default(), Vec::new(), Vec::new());
         let (drain, telemetry) = (Duration::from_secs(10), None);
         Self { address, tokens, hosts, origins, drain, telemetry }
+    }
+
+    /// Adds a `Host` name, with or without a port, such as `box.example`.
+    ///
+    /// # Errors
+    ///
+    /// [`HttpError::Host`] if the text is not one.
+    pub fn allow_host(&mut self, text: &str) -> Result<(), HttpError> {
+        let is_host = |host: &str| {
+            let mut letters = host.chars();
+            !host.is_empty()
+                && letters.all(|letter| letter.is_alphanumeric() || "-_.[]:".contains(letter))
+        };
+        let host = text.parse().ok().filter(|host: &Authority| is_host(host.as_str()));
+        let host = host.ok_or_else(|| HttpError::Host { text: text.to_owned() })?;
+        self.hosts.push(host.to_string());
+        Ok(())
     }
 
     /// Adds an origin whose pages may call the server, such as `https://app.example`.
