@@ -83,7 +83,7 @@ pub(crate) struct Gateway {
     )]
     drain: u16,
 
-    #[command(flatten, next_help_heading = "Advanced")]
+    #[command(flatten)]
     log: LogArguments,
 }
 

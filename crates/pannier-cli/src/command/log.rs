@@ -7,11 +7,23 @@ use pannier_server::{LogFormat, LogGuard, LogLevel};
 #[derive(Args, Clone, Copy, Debug)]
 pub(super) struct LogArguments {
     /// Format of the log: text or json
-    #[arg(long, value_name = "F", default_value = "text", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "F",
+        default_value = "text",
+        help_heading = "Log",
+        hide_short_help = true
+    )]
     log_format: LogFormat,
 
     /// Level of the log: off, error, warn, info or debug
-    #[arg(long, value_name = "LEVEL", default_value = "info", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "info",
+        help_heading = "Log",
+        hide_short_help = true
+    )]
     log_level: LogLevel,
 }
 

@@ -11,6 +11,8 @@ use pannier_server::{Address, BearerTokens, HttpOptions, WatchOptions, Watcher};
 
 use super::docs::EmbedderArguments;
 use super::log::LogArguments;
+#[cfg(feature = "otel")]
+use super::telemetry::Otlp;
 use super::{memory, state};
 use crate::error::CliError;
 use crate::{config, input, output};
@@ -118,6 +120,11 @@ struct ServerArguments {
     #[command(flatten)]
     http: HttpArguments,
 
+    /// Collector of spans and metrics [default: the variable OTEL_EXPORTER_OTLP_ENDPOINT]
+    #[cfg(feature = "otel")]
+    #[arg(long, value_name = "URL", help_heading = "Telemetry", hide_short_help = true)]
+    otlp: Option<String>,
+
     /// Time limit of a call, in seconds
     #[arg(
         long,
@@ -176,7 +183,12 @@ impl ServerArguments {
     }
 
     fn run_stdio(&self) -> Result<(), CliError> {
-        let server = Server::open(self.config()?)?;
+        let config = self.config()?;
+        #[cfg(feature = "otel")]
+        let otlp = Otlp::start(self.otlp.as_deref())?;
+        #[cfg(feature = "otel")]
+        let config = config.with_telemetry(otlp.as_ref().map(Otlp::calls));
+        let server = Server::open(config)?;
         let _watcher = self.watcher()?;
         if std::io::stdin().is_terminal() {
             let note = "waiting for an MCP client on standard input; see docs/mcp.md to register the server";
@@ -254,19 +266,16 @@ struct HttpArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16), help_heading = "HTTP", hide_short_help = true)]
     drain: u16,
 
-    /// Collector of spans and metrics [default: the variable OTEL_EXPORTER_OTLP_ENDPOINT]
-    #[cfg(feature = "otel")]
-    #[arg(long, value_name = "URL", help_heading = "HTTP", hide_short_help = true)]
-    otlp: Option<String>,
-
-    #[command(flatten, next_help_heading = "HTTP")]
+    #[command(flatten)]
     log: LogArguments,
 }
 
 impl HttpArguments {
     fn run(&self, arguments: &ServerArguments, address: Address) -> Result<(), CliError> {
         let mut options = HttpOptions::new(address);
-        options.hosts.clone_from(&self.hosts);
+        for host in &self.hosts {
+            options.allow_host(host)?;
+        }
         options.drain = Duration::from_secs(self.drain.into());
         for origin in &self.origins {
             options.allow_origin(origin)?;
@@ -274,10 +283,10 @@ impl HttpArguments {
         options.tokens = self.tokens()?;
         let server = Server::open(arguments.config()?)?;
         #[cfg(feature = "otel")]
-        let otlp = super::telemetry::Otlp::start(self.otlp.as_deref())?;
+        let otlp = Otlp::start(arguments.otlp.as_deref())?;
         #[cfg(feature = "otel")]
         {
-            options.telemetry = otlp.as_ref().map(super::telemetry::Otlp::telemetry);
+            options.telemetry = otlp.as_ref().map(Otlp::requests);
         }
         let _log = self.log.start();
         let _watcher = arguments.watcher()?;
