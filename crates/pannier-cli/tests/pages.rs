@@ -10,15 +10,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Programs that a page may name and a test cannot run. A server would not end: only its arguments are checked.
+/// Programs that a page may name and a test cannot run. A server would not end, and a model is elsewhere: only the arguments of
+/// such a command are checked.
 const PRELUDE: &str = r#"
 exec 2>&1
 set -euo pipefail
 pip() { :; }; npm() { :; }; claude() { :; }; codex() { :; }; ollama() { :; }; curl() { :; }
 cargo() { if [ "$1" = pannier ]; then pannier "${@:2}"; fi; }
 pannier() {
-    case "$1" in
-        serve | gateway | mcp) command pannier "$@" --help >/dev/null ;;
+    case " $*" in
+        " serve "* | " gateway "* | *" http://"* | *" https://"* | *" minilm:"*) command pannier "$@" --help >/dev/null ;;
         *) command pannier "$@" ;;
     esac
 }
