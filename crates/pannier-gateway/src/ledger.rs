@@ -26,7 +26,7 @@ pub(crate) const MAX_SESSIONS: usize = 1_024;
 const MAX_TURNS: usize = 256;
 
 /// The number of blocks of all sessions that are remembered, 16 bytes each.
-const MAX_BLOCKS: usize = 1 << 21;
+const MAX_BLOCKS: usize = 1 << 20;
 
 /// The number of receipts that are kept in memory.
 const MAX_RECEIPTS: usize = 256;
@@ -554,14 +554,14 @@ mod tests {
     fn memory_is_bounded() {
         let (secret, ledger) = (Secret::random().unwrap(), Ledger::open(None));
         let client = client(&secret, "a");
-        let blocks: Vec<(u64, i64)> = (0..MAX_BLOCKS as u64 / 100).map(|hash| (hash, 1)).collect();
-        for number in 0..120_u8 {
+        let blocks: Vec<(u64, i64)> = (0..MAX_BLOCKS as u64 / 10).map(|hash| (hash, 1)).collect();
+        for number in 0..12_u8 {
             let hashes = history_hashes(&client, "anthropic", &[[number; 32]]);
             ledger.record(&ledger.session(&hashes, || 0.0), entry(&hashes, &blocks));
         }
-        assert_eq!(ledger.list().len(), 100);
+        assert_eq!(ledger.list().len(), 10);
         let sessions = ledger.sessions();
-        assert!(sessions.all_blocks <= MAX_BLOCKS && sessions.by_history.len() == 100);
+        assert!(sessions.all_blocks <= MAX_BLOCKS && sessions.by_history.len() == 10);
         drop(sessions);
         // The requests of one session, and the sessions.
         let hashes = history_hashes(&client, "x", &vec![[1; 32]; 2 * MAX_TURNS]);
@@ -570,7 +570,7 @@ mod tests {
             ledger.record(&ledger.session(hashes, || 0.0), entry(hashes, &[]));
         }
         assert_eq!(ledger.list()[0].turns().len(), MAX_TURNS);
-        assert!(ledger.sessions().by_history.len() <= 100 + MAX_TURNS);
+        assert!(ledger.sessions().by_history.len() <= 10 + MAX_TURNS);
         for number in 0..MAX_SESSIONS + 10 {
             let digest = blake3::hash(&number.to_le_bytes()).into();
             let hashes = history_hashes(&client, "y", &[digest]);

@@ -18,7 +18,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-#[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
+#[cfg(any(feature = "chat", feature = "docs", feature = "memory", feature = "snippets"))]
 use std::path::Path;
 #[cfg(any(feature = "docs", feature = "snippets"))]
 use std::sync::{Arc, Mutex, PoisonError};
@@ -192,7 +192,7 @@ impl Shelf {
     }
 
     /// Returns the folder of cut blocks that was set.
-    pub fn recall_folder(&self) -> Option<&std::path::Path> {
+    pub fn recall_folder(&self) -> Option<&Path> {
         self.recall.as_deref()
     }
 }
