@@ -42,6 +42,19 @@ fn items(messages: &[Value]) -> Vec<Value> {
     items
 }
 
+/// Fills empty texts of a record, which providers refuse.
+fn without_empty_texts(mut session: Value) -> Value {
+    if session["system"] == "" {
+        session.as_object_mut().unwrap().remove("system");
+    }
+    for message in session["messages"].as_array_mut().unwrap() {
+        if message["content"] == "" {
+            message["content"] = "(empty)".into();
+        }
+    }
+    session
+}
+
 fn request(rules: Rules, session: &Value, end: usize) -> Value {
     let messages = &session["messages"].as_array().unwrap()[..end];
     let mut request = session.clone();
@@ -83,14 +96,11 @@ fn recorded_sessions_never_exceed_the_budget() {
         let provider = Provider::always(OK);
         let (mut requests, mut fitted, mut sessions) = (0, 0, 0);
         for file in files {
-            let session: Value =
-                serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+            let session = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+            let session = without_empty_texts(session);
             let ends = ends(session["messages"].as_array().unwrap());
             let whole = request(rules, &session, *ends.last().unwrap());
-            if !problems(rules, &whole).is_empty() {
-                eprintln!("skipped: {} is not valid for {rules:?}", file.display());
-                continue;
-            }
+            assert_eq!(problems(rules, &whole), Vec::<String>::new(), "{}", file.display());
             sessions += 1;
             // Half of the session, and what is never cut.
             let budget = tokens(rules, &whole) as i64 / 2 + 100;

@@ -29,7 +29,10 @@ fn provider(form: &'static str) -> Provider {
                 ("Content-Type: text/event-stream\r\n", event.into_bytes())
             }
         };
-        let head = format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\n{headers}Connection: close\r\nContent-Length: {length}\r\n\r\n"
+        );
         stream.write_all(&[head.as_bytes(), &body].concat()).unwrap();
     })
 }
