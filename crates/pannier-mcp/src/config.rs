@@ -28,6 +28,8 @@ pub struct ServerConfig {
     pub user_memory: Option<UserFolder>,
     /// The folder that records which snippets each session received.
     pub state: Option<PathBuf>,
+    /// The folder of cut blocks. If it is set, `recall` is the only tool.
+    pub recall: Option<PathBuf>,
     /// The user's home, which `@~/` in snippets means.
     pub home: Option<PathBuf>,
     /// The model that embeds queries.
@@ -70,6 +72,7 @@ impl ServerConfig {
             .with_memories(&self.contexts)?
             .with_user_memory(self.user_memory)
             .with_state_folder(self.state)
+            .with_recall_folder(self.recall)
             .with_embedder(self.embedder)
             .with_packet_budget(self.packet_budget);
         if let Some(tokenizer) = &shelf.defaults().tokenizer {

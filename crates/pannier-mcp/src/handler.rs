@@ -156,7 +156,8 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(call) = Call::from_name(&request.name) else {
+        let is_served = |call: &Call| *call == Call::Recall || self.shelf.recall_folder().is_none();
+        let Some(call) = Call::from_name(&request.name).filter(is_served) else {
             let name: String = request.name.chars().take(80).collect();
             let message = format!("there is no tool '{name}'; see tools/list for the names");
             return Err(ErrorData::invalid_params(message, None));

@@ -73,6 +73,12 @@ impl Allowed {
     }
 }
 
+/// Returns whether a request names this machine as its host, and comes from a program or from a page of this machine.
+pub fn is_local_request(headers: &HeaderMap, uri: &Uri) -> bool {
+    let allowed = Allowed::new(std::net::Ipv4Addr::LOCALHOST.into(), &[], &[]);
+    allowed.is_host(headers, uri) == Some(true) && allowed.is_origin(headers)
+}
+
 /// Returns the host without the brackets of an IPv6 address.
 fn bare_host(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()

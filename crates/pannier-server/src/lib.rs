@@ -25,6 +25,8 @@ mod write_timeout;
 
 pub use address::Address;
 pub use error::HttpError;
+pub use guard::is_local_request;
+pub use listener::ConnectionLimits;
 pub use logs::{LogFormat, LogGuard, LogLevel, init_logs};
 pub use telemetry::{RequestEnd, RequestSpan, Telemetry};
 pub use tokens::BearerTokens;
@@ -164,7 +166,8 @@ pub async fn serve_until(
     let app = Arc::new(App::new(server, options, allowed, stop.clone()));
     let router = app::router(&app, options);
     ready(&format!("http://{address}"));
-    serve_router(listener, router, &app.drain, options.drain, signal).await;
+    let limits = ConnectionLimits::default();
+    serve_router(listener, router, limits, &app.drain, options.drain, signal).await;
     stop.cancel();
     Ok(())
 }
@@ -188,6 +191,7 @@ pub async fn bind(address: Address) -> Result<(TcpListener, SocketAddr), HttpErr
 pub async fn serve_router<S>(
     listener: TcpListener,
     router: S,
+    limits: ConnectionLimits,
     drain: &CancellationToken,
     time: Duration,
     signal: impl Future<Output = ()>,
@@ -195,7 +199,7 @@ pub async fn serve_router<S>(
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
 {
-    let connections = Arc::new(Connections::default());
+    let connections = Arc::new(Connections::new(limits));
     let accepting = listener::accept(listener, router, &connections, drain);
     let stopping = async {
         signal.await;

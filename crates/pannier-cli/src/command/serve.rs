@@ -1,7 +1,7 @@
 //! `pannier serve` and `pannier mcp`: the server.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
@@ -301,17 +301,22 @@ impl HttpArguments {
             let tokens = token.map(|token| BearerTokens::parse(&token)).transpose()?;
             return Ok(tokens.unwrap_or_default());
         };
-        let text = input::read_text(path, MAX_TOKEN_FILE_BYTES)?;
-        #[cfg(unix)]
-        if let Ok(metadata) = std::fs::metadata(path) {
-            use std::os::unix::fs::PermissionsExt;
-            if metadata.permissions().mode() & 0o077 != 0 {
-                let path = path.display();
-                output::warn(&format!(
-                    "other users can read the tokens in {path}; run `chmod 600 {path}`"
-                ));
-            }
-        }
-        Ok(BearerTokens::parse(&text)?)
+        read_tokens(path)
     }
+}
+
+/// Reads a file with tokens, and warns if other users can read it, too.
+pub(super) fn read_tokens(path: &Path) -> Result<BearerTokens, CliError> {
+    let text = input::read_text(path, MAX_TOKEN_FILE_BYTES)?;
+    #[cfg(unix)]
+    if let Ok(metadata) = std::fs::metadata(path) {
+        use std::os::unix::fs::PermissionsExt;
+        if metadata.permissions().mode() & 0o077 != 0 {
+            let path = path.display();
+            output::warn(&format!(
+                "other users can read the tokens in {path}; run `chmod 600 {path}`"
+            ));
+        }
+    }
+    Ok(BearerTokens::parse(&text)?)
 }
