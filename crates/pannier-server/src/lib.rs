@@ -16,6 +16,8 @@ mod guard;
 mod listener;
 mod logs;
 mod metrics;
+#[cfg(feature = "inspector")]
+mod page;
 mod problem;
 mod telemetry;
 mod tokens;
