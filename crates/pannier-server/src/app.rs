@@ -152,6 +152,8 @@ pub(crate) fn router(app: &Arc<App>, options: &HttpOptions) -> Router {
         let handler = move |app, client, request| call(route, app, client, request);
         guarded = guarded.route(route.path, post(handler));
     }
+    #[cfg(feature = "inspector")]
+    let guarded = guarded.route("/", get(crate::page::page));
     let mut guarded = guarded
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)

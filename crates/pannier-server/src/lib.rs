@@ -17,6 +17,8 @@ mod listener;
 mod logs;
 mod memory;
 mod metrics;
+#[cfg(feature = "inspector")]
+mod page;
 mod problem;
 mod telemetry;
 mod tokens;

@@ -23,6 +23,7 @@ mod serve;
 mod serve;
 #[cfg(not(feature = "server"))]
 use serve as gateway;
+mod session_trace;
 mod snippets;
 mod specified;
 mod state;
@@ -30,6 +31,8 @@ mod table_view;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod tokens;
+#[cfg(feature = "inspector")]
+mod view;
 
 use clap::{Subcommand, ValueEnum};
 use pannier_core::item::find_item;
