@@ -154,6 +154,14 @@ pub struct Document {
     pub content: String,
 }
 
+impl Document {
+    /// Creates a document from its path, the SHA-256 of its text, and its text.
+    pub fn new(path: String, hash: &[u8], content: String) -> Self {
+        let version = format!("sha256:{}", hex(hash));
+        Self { id: path.to_lowercase(), path, version, content }
+    }
+}
+
 impl DocumentIndex {
     /// Opens the current version of an index. A later build does not change an open index.
     ///
@@ -440,8 +448,7 @@ impl DocumentIndex {
         let (segment, document) = self.locate(document);
         let record = segment.record(document)?;
         let content = segment.content(document, &record)?;
-        let version = format!("sha256:{}", hex(&record.hash));
-        Ok(Document { id: record.path.to_lowercase(), path: record.path, version, content })
+        Ok(Document::new(record.path, &record.hash, content))
     }
 
     fn check_number(&self, document: u32) -> Result<(), DocsError> {
