@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(feature = "docs")]
-use pannier_docs::{DocumentIndex, Embedder, QueryVector};
+use pannier_docs::{Corpus, DocumentIndex, Embedder, QueryVector};
 #[cfg(feature = "memory")]
 use pannier_memory::{Folder, UserFolder};
 #[cfg(feature = "snippets")]
@@ -214,7 +214,7 @@ impl Shelf {
     /// # Errors
     ///
     /// [`ShelfError`] if there is no such cache, or an error of `pannier-docs` if a new version cannot be opened.
-    pub fn documents(&self, name: Option<&str>) -> Result<Arc<DocumentIndex>, Failure> {
+    pub fn documents(&self, name: Option<&str>) -> Result<Arc<dyn Corpus>, Failure> {
         find(&self.documents, name, FolderKind::Documents)?.get()
     }
 
@@ -223,7 +223,7 @@ impl Shelf {
     /// # Errors
     ///
     /// As [`documents`](Self::documents), or an error of `pannier-docs` if there is no index at the path.
-    pub fn index(&self, name: Option<&str>) -> Result<Arc<DocumentIndex>, Failure> {
+    pub fn index(&self, name: Option<&str>) -> Result<Arc<dyn Corpus>, Failure> {
         match self.local_index(name) {
             Some(path) => {
                 pannier_docs::remove_drafts(&path);
@@ -250,7 +250,7 @@ impl Shelf {
     }
 
     /// Returns the source of query vectors for `cache`: the embedder, if it made the vectors of the cache.
-    pub fn query_vector(&self, cache: &DocumentIndex) -> QueryVector<'_> {
+    pub fn query_vector(&self, cache: &dyn Corpus) -> QueryVector<'_> {
         match &self.embedder {
             Some(embedder)
                 if cache
@@ -519,12 +519,12 @@ impl ReloadingIndex {
         })
     }
 
-    fn get(&self) -> Result<Arc<DocumentIndex>, Failure> {
+    fn get(&self) -> Result<Arc<dyn Corpus>, Failure> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if !current.is_current()? {
             *current = Arc::new(DocumentIndex::open(&self.path)?);
         }
-        Ok(Arc::clone(&current))
+        Ok(Arc::<DocumentIndex>::clone(&current))
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pannier_docs::{
-    BuildOptions, BuildSummary, ChunkSizes, DocsError, DocumentIndex, DocumentMetadata,
-    DocumentSource, Embedder, EmbedderError, FileRules, ImportedVectors, IndexStats, Manifest,
-    Model, PathCount, Progress, VectorSource,
+    BuildOptions, BuildSummary, ChunkSizes, Corpus, DocsError, DocumentMetadata, DocumentSource,
+    Embedder, EmbedderError, FileRules, ImportedVectors, IndexStats, Manifest, Model, PathCount,
+    Progress, VectorSource,
 };
 use serde::Serialize;
 
@@ -338,7 +338,7 @@ impl IndexOptions {
         key_env: Option<&str>,
         shelf: &Shelf,
         control: &Control<'_>,
-    ) -> Result<Arc<DocumentIndex>, Failure> {
+    ) -> Result<Arc<dyn Corpus>, Failure> {
         if let Some(path) = shelf.local_index(self.index.as_deref())
             && let Ok(manifest) = Manifest::open(&path)
         {
@@ -419,7 +419,7 @@ impl Request for VerifyRequest {
         control.step("checking the index")?;
         let problems = match shelf.is_local() {
             true => pannier_docs::verify(&shelf.index_path(self.index.index.as_deref()))?,
-            false => pannier_docs::verify(self.index.open(shelf)?.root())?,
+            false => self.index.open(shelf)?.verify()?,
         };
         Ok(VerifyAnswer { is_sound: problems.is_empty(), problems })
     }
