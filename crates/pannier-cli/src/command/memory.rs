@@ -647,7 +647,7 @@ impl Run<'_> {
                 if entry.is_superseded() { ", and says that it is superseded" } else { "" };
             let path = printable(entry.path());
             output
-                .text(&format!("{text}\n  It stands at {path}:{}{superseded}\n", entry.line()))?;
+                .text(&format!("{text}\n  It is at {path}:{}{superseded}\n", entry.line()))?;
         }
         output.finish()
     }

@@ -262,7 +262,7 @@ pub fn id_of_chunk(path: &str, hash: &[u8; 32], sequence: u32, text: &str) -> St
 }
 
 /// Returns the version of a collection, by the chunker, the model and the sum of the documents' version hashes. Equal
-/// documents give equal versions, in whichever order they were written.
+/// documents give equal versions, in any order of writing.
 pub fn collection_version(chunking: &str, model: Option<&Model>, sum: &[u8]) -> String {
     let mut bytes = Vec::new();
     for text in ["pannier collection 1", chunking, model.map_or("", |model| &model.hash)] {

@@ -20,7 +20,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-#[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
+#[cfg(any(feature = "chat", feature = "docs", feature = "memory", feature = "snippets"))]
 use std::path::Path;
 #[cfg(any(feature = "docs", feature = "snippets"))]
 use std::sync::{Arc, Mutex, PoisonError};
@@ -157,6 +157,8 @@ pub struct Shelf {
     defaults: Defaults,
     registry: PolicyRegistry,
     named: NamedSettings,
+    #[cfg(feature = "chat")]
+    recall: Option<PathBuf>,
     #[cfg(feature = "docs")]
     documents: Vec<(String, OpenIndex)>,
     #[cfg(feature = "docs")]
@@ -180,6 +182,21 @@ pub struct Shelf {
     memories: Vec<(String, Folder)>,
     #[cfg(feature = "memory")]
     packet_budget: Option<usize>,
+}
+
+#[cfg(feature = "chat")]
+impl Shelf {
+    /// Sets the folder of cut blocks, in which `recall` looks. Default: `.pannier/recall`.
+    #[must_use]
+    pub fn with_recall_folder(mut self, folder: Option<PathBuf>) -> Self {
+        self.recall = folder;
+        self
+    }
+
+    /// Returns the folder of cut blocks that was set.
+    pub fn recall_folder(&self) -> Option<&Path> {
+        self.recall.as_deref()
+    }
 }
 
 #[cfg(feature = "docs")]

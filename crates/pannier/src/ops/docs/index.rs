@@ -299,7 +299,7 @@ fn remembered(manifest: &Manifest, index: &Path) -> Result<DocumentSource, Strin
         (Ok(root), Some(base)) if root.starts_with(base) => Ok(source),
         (Ok(root), _) => {
             let folder = root.display();
-            Err(format!("the index is of {folder}, which is not beside it"))
+            Err(format!("the index is of {folder}, which is not next to it"))
         }
     }
 }

@@ -370,7 +370,7 @@ impl PassageOptions {
     ///
     /// # Errors
     ///
-    /// [`Failure::Request`] if a share is not between 0 and 1, or an option has no effect beside a policy; an error of the
+    /// [`Failure::Request`] if a share is not between 0 and 1, or an option has no effect with a policy; an error of the
     /// policy.
     pub fn config_from(
         &self,
