@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Whether the longer form of a test runs.
 fn is_long() -> bool {
-    std::env::var_os("PANNIER_LONG").is_some()
+    std::env::var_os("PANNIER_LONG").is_some_and(|long| !long.is_empty())
 }
 
 fn search(corpus: &dyn Corpus, query: &str) -> Vec<pannier_docs::Hit> {
