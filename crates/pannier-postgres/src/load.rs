@@ -122,7 +122,9 @@ pub(crate) fn remove(pool: &Arc<Pool>, paths: &[&str]) -> Result<(), DocsError> 
 pub(crate) fn create_vector_index(pool: &Arc<Pool>) -> Result<(), DocsError> {
     let target = Target::current(pool)?;
     let (id, dimensions) = (target.id, target.model.as_ref().map_or(0, |model| model.dimensions));
-    target.connection.call(move |client, _| async move { create_index(&client, id, dimensions).await })
+    target
+        .connection
+        .call(move |client, _| async move { create_index(&client, id, dimensions).await })
 }
 
 /// Removes the collection.
