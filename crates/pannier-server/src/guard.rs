@@ -7,7 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE,
+};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
@@ -146,6 +148,12 @@ pub(crate) async fn check(
         let message = "the content type is not application/json";
         return Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_input", message)
             .hint("send the header Content-Type: application/json")
+            .into();
+    }
+    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        let message = "the body is compressed";
+        return Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_input", message)
+            .hint("send it without Content-Encoding")
             .into();
     }
     request.extensions_mut().insert(Client(Arc::clone(&client)));

@@ -15,7 +15,10 @@ mod error;
 mod guard;
 mod listener;
 mod logs;
+mod memory;
 mod metrics;
+#[cfg(feature = "inspector")]
+mod page;
 mod problem;
 mod telemetry;
 mod tokens;
@@ -37,6 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
+use axum::http::uri::Authority;
 use axum::http::{HeaderValue, Uri};
 use axum::response::Response;
 use pannier_mcp::Server;
@@ -83,6 +87,23 @@ impl HttpOptions {
         Self { address, tokens, hosts, origins, drain, telemetry }
     }
 
+    /// Adds a `Host` name, with or without a port, such as `box.example`.
+    ///
+    /// # Errors
+    ///
+    /// [`HttpError::Host`] if the text is not one.
+    pub fn allow_host(&mut self, text: &str) -> Result<(), HttpError> {
+        let is_host = |host: &str| {
+            let mut letters = host.chars();
+            !host.is_empty()
+                && letters.all(|letter| letter.is_alphanumeric() || "-_.[]:".contains(letter))
+        };
+        let host = text.parse().ok().filter(|host: &Authority| is_host(host.as_str()));
+        let host = host.ok_or_else(|| HttpError::Host { text: text.to_owned() })?;
+        self.hosts.push(host.to_string());
+        Ok(())
+    }
+
     /// Adds an origin whose pages may call the server, such as `https://app.example`.
     ///
     /// # Errors
@@ -114,6 +135,7 @@ pub fn serve(
 ) -> Result<(), HttpError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_keep_alive(memory::THREAD_KEEP_ALIVE)
         .build()
         .map_err(HttpError::io("start threads"))?;
     let served = runtime.block_on(async {
@@ -194,6 +216,7 @@ pub async fn serve_router<S>(
     let is_drained = tokio::select! {
         () = draining => true,
         () = stopping => false,
+        never = memory::release() => match never {},
     };
     match is_drained {
         true => tracing::info!("stopped"),

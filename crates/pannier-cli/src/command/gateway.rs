@@ -6,8 +6,9 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use pannier::ops::Tokens;
 use pannier_gateway::{GatewayOptions, InspectOptions, TokenPrices, Upstreams};
-use pannier_server::{Address, LogFormat, LogLevel};
+use pannier_server::Address;
 
+use super::log::LogArguments;
 use super::serve::read_tokens;
 use crate::error::CliError;
 use crate::output;
@@ -123,25 +124,8 @@ pub(crate) struct Gateway {
     )]
     drain: u16,
 
-    /// Format of the log: text or json
-    #[arg(
-        long,
-        value_name = "F",
-        default_value = "text",
-        help_heading = "Advanced",
-        hide_short_help = true
-    )]
-    log_format: LogFormat,
-
-    /// Level of the log: off, error, warn, info or debug
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        default_value = "info",
-        help_heading = "Advanced",
-        hide_short_help = true
-    )]
-    log_level: LogLevel,
+    #[command(flatten)]
+    log: LogArguments,
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -174,7 +158,7 @@ impl Gateway {
         options.max_body_bytes = self.max_body;
         options.timeout = Duration::from_secs(self.timeout.into());
         options.drain = Duration::from_secs(self.drain.into());
-        let _log = pannier_server::init_logs(self.log_format, self.log_level);
+        let _log = self.log.start();
         Ok(pannier_gateway::serve(&options, |address| {
             output::note(&format!("listening at {address}"));
         })?)
