@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync, statSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { AXE, blankPage, close, example, file, openFiles, openPage, pannier, path, pool, view } from "./support.mjs";
+import { AXE, README, blankPage, close, example, file, openFiles, openPage, pannier, path, pool, readmeExample, view } from "./support.mjs";
 
 let support;
 let session;
@@ -18,8 +18,22 @@ after(close);
 
 const row = (page, id) => page.locator(".rows .row", { has: page.locator(".id", { hasText: new RegExp(`^${id}$`) }) });
 
-test("the file of the README's example has at most 2 MB", () => {
-  assert.ok(statSync(support).size <= 2_000_000, `${statSync(support).size} bytes`);
+test("the file of the README's example has at most 2 MB, and counts as the command does", async () => {
+  const incident = readmeExample();
+  assert.ok(statSync(incident).size <= 2_000_000, `${statSync(incident).size} bytes`);
+  const { page, problems, close } = await openPage(incident);
+  await page.getByText("replayed, identical").waitFor();
+  await page.getByRole("tab", { name: "What if" }).click();
+  for (const budget of [40, 77, 120, 181, 260, 400]) {
+    await page.locator("#budget").fill(String(budget));
+    await page.waitForSelector(`body[data-decided="${budget}"]`);
+    assert.equal(`${await exported(page, "selection")}\n`, pannier("pack", ...README, "--budget", String(budget), "--format", "json"));
+  }
+  // The tokens of other files are not in the page.
+  await openFiles(page, path("incident.json"), new URL("../../examples/shop/incident.jsonl", import.meta.url).pathname);
+  await page.getByText("The engine cannot repeat this run").waitFor();
+  assert.deepEqual(problems, []);
+  await close();
 });
 
 test("a receipt with its items is replayed, and shows every item once", async () => {
