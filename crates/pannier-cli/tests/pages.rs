@@ -31,7 +31,10 @@ fn pages_work_from_top_to_bottom() {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
     let _ = fs::remove_dir_all(&scratch);
     let mut pages = vec![root.join("README.md"), root.join("docs/tutorial.md")];
-    pages.extend(fs::read_dir(root.join("docs/how-to")).unwrap().map(|page| page.unwrap().path()));
+    for folder in ["docs/explanation", "docs/how-to"] {
+        let entries = fs::read_dir(root.join(folder)).unwrap();
+        pages.extend(entries.map(|page| page.unwrap().path()));
+    }
     pages.sort();
     let mut failures = Vec::new();
     let mut count = 0;

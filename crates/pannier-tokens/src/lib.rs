@@ -36,7 +36,7 @@ mod models;
 mod tokenizer_file;
 mod upper_bound;
 
-pub use calibrate::{Calibration, calibrate};
+pub use calibrate::{Calibration, CalibrationSums, calibrate};
 #[cfg(feature = "encodings")]
 pub use encoding::load_vocabulary;
 #[cfg(feature = "openai")]

@@ -9,6 +9,8 @@ mod explanation;
 #[cfg(feature = "server")]
 mod gateway;
 mod inspect;
+#[cfg(feature = "server")]
+mod log;
 mod manual;
 mod memory;
 mod pack;
