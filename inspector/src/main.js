@@ -411,7 +411,7 @@ const base = () => oneLine(model.name, 60).replace(/\.[a-z0-9]+$/i, "").replace(
 const EXPORTS = {
   receipt: ["Receipt (JSON)", () => view?.trial && (model.pool !== null || view.trial.isChanged), async () => save(`${base()}.receipt.json`, await engine.ask("receipt", view.trial.question))],
   selection: ["Selection (JSON)", () => view?.trial && (model.pool !== null || view.trial.isChanged), async () => save(`${base()}.selection.json`, await engine.ask("selection", view.trial.question))],
-  policy: ["Policy file (JSON)", () => view?.trial, async () => save(`${base()}.policy.json`, `${JSON.stringify(view.trial.policy, null, 2)}\n`)],
+  policy: ["Policy file (JSON)", () => view?.trial, async () => save(`${base()}.policy.json`, `${JSON.stringify(view.trial.effectivePolicy, null, 2)}\n`)],
   svg: ["Picture (SVG)", () => model !== null, async () => save(`${base()}.svg`, svgText(currentPicture()), "image/svg+xml")],
   png: ["Picture (PNG)", () => model !== null, async () => save(`${base()}.png`, await png(currentPicture()))],
   print: ["Print …", () => model !== null, async () => window.print()],
