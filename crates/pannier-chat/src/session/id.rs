@@ -23,6 +23,10 @@ impl BlockHash {
         format!("{:032x}", self.0)
     }
 
+    pub(super) fn bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
     fn short(self) -> u32 {
         (self.0 >> 96) as u32
     }

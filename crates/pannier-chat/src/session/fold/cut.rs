@@ -1,8 +1,11 @@
 //! Cuts blocks: new results on arrival, a batch in a request above the budget, and more if that does not suffice.
 
+use std::cmp::Reverse;
+
 use pannier_policy::SessionOptions;
 
-use super::{Fold, Name, Note, Step, ToolResult, Turn, share};
+use super::names::Name;
+use super::{Fold, Note, Step, ToolResult, Turn, share};
 use crate::Provider;
 use crate::json;
 use crate::message::{Message, Part, PartLocation, TOKENS_PER_TOOL_CALL};
@@ -151,7 +154,7 @@ impl Fold {
         let max = share(part.text_tokens, step.options.names_share);
         let max = max.min(step.options.max_names_tokens);
         let is_rare = |name: &&Name| self.names.occurrences(name).blocks <= MAX_LISTED_BLOCKS;
-        let rare = names.iter().filter(is_rare).map(|name| name.range.clone());
+        let rare = names.iter().filter(is_rare).map(Name::range);
         let names = form::names(&part.text, rare, max);
         if names.is_empty() {
             return self.cut_to_stub(index, step);
@@ -195,16 +198,17 @@ impl Fold {
         let texts =
             candidates.iter().map(|result| step.part(&self.blocks[block(result)]).text.as_str());
         let queried = query_shares(texts, step.query);
-        let mut by_density: Vec<(i64, usize)> = candidates
+        let mut order: Vec<(Reverse<usize>, i64, usize)> = candidates
             .iter()
             .zip(queried)
             .map(|(result, queried)| {
                 let evidence = Evidence { queried, ..self.evidence(&self.results[*result]) };
-                (evidence.density(&step.options.weights), *result)
+                let density = evidence.density(&step.options.weights);
+                (Reverse(step.next_use(&self.blocks[block(result)])), density, *result)
             })
             .collect();
-        by_density.sort_unstable();
-        for (_, result) in by_density {
+        order.sort_unstable();
+        for (.., result) in order {
             if self.sent_tokens <= target {
                 return;
             }
@@ -256,7 +260,7 @@ impl Fold {
         let is_later = |last: Option<&usize>| last.is_some_and(|last| last > block);
         let is_used = |name: &&Name| {
             let occurrences = self.names.occurrences(name);
-            occurrences.last_use > *block && occurrences.blocks <= MAX_USED_BLOCKS
+            occurrences.last_use as usize > *block && occurrences.blocks <= MAX_USED_BLOCKS
         };
         let call = call.map(|call| &self.calls[call]);
         let path = call.and_then(|call| call.path);
