@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use pannier_chat::{
     ChatError, ChatSession, Cut, CutForm, FitConfig, Fitted, Provider, RecallRange, RecallStore,
-    RecallStoreOptions, Transcript,
+    RecallStoreOptions, SentBlock, Transcript,
 };
 use pannier_core::ContextBudget;
 use pannier_policy::{PolicyRegistry, Receipt, Replay, SessionOptions};
@@ -353,7 +353,7 @@ fn check_session(
     let options = options(profile);
     let new = || ChatSession::new(options.clone(), &BytesOverFour).with_query(query);
     let (session, mut stepwise) = (new(), new());
-    let mut previous: Option<(Vec<String>, Vec<Form>)> = None;
+    let mut previous: Option<(Vec<String>, Vec<Form>, Vec<SentBlock>)> = None;
     for end in cuts(messages(history)) {
         let text = request(history, end);
         let mut transcript = read(provider, &text);
@@ -389,9 +389,13 @@ fn check_session(
         let sent = blocks(&sent);
         let forms: Vec<Form> =
             fitted.cuts().iter().map(|cut| (cut.message, cut.part, cut.tokens_after)).collect();
-        if let Some((before, cut_before)) = &previous {
+        let own = fitted.blocks();
+        let tokens: i64 = own.iter().map(|block| block.tokens).sum();
+        prop_assert_eq!(tokens + 3, fitted.tokens());
+        if let Some((before, cut_before, own_before)) = &previous {
             // Between batches, the sent prefix is the same.
             let common = before.iter().zip(&sent).take_while(|(a, b)| a == b).count();
+            prop_assert_eq!(common == before.len(), own.starts_with(own_before));
             if !fitted.is_batch() {
                 prop_assert_eq!(common, before.len());
             }
@@ -406,7 +410,7 @@ fn check_session(
                 prop_assert!(now.is_some_and(|now| now.2 <= *tokens), "{message} {part}");
             }
         }
-        previous = Some((sent, forms));
+        previous = Some((sent, forms, own));
     }
     Ok(())
 }
@@ -529,6 +533,33 @@ fn all_messages_before_the_first_response_are_whole() {
             assert!(sent.contains(message["content"].as_str().unwrap()), "{provider}");
         }
     }
+}
+
+#[test]
+fn digests_depend_on_contents_and_not_on_cache_breakpoints() {
+    let digests = |text: &str| read(Provider::Anthropic, text).message_digests();
+    let call =
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"Bash","input":{}}]}"#;
+    let result = |fields: &str, text: &str| {
+        format!(
+            r#"{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"a",{fields}"content":"{text}"}}]}}"#
+        )
+    };
+    let plain = digests(&format!(
+        r#"[{{"role":"user","content":"Fix it."}},{call},{}]"#,
+        result("", "done")
+    ));
+    let marked = digests(&format!(
+        r#"[{{"role":"user","content":[{{"type":"text","text":"Fix it.","cache_control":{{"type":"ephemeral"}}}}]}},{call},{}]"#,
+        result(r#""cache_control":{"type":"ephemeral"},"#, "done")
+    ));
+    assert_eq!((plain.len(), &plain), (3, &marked));
+    let other = digests(&format!(
+        r#"[{{"role":"user","content":"Fix it!"}},{call},{}]"#,
+        result("", "failed")
+    ));
+    assert_eq!(plain[1], other[1]);
+    assert!(plain[0] != other[0] && plain[2] != other[2]);
 }
 
 #[test]

@@ -245,6 +245,10 @@ impl Fold {
         Some((self.task?, &self.note.as_ref()?.text))
     }
 
+    pub(super) fn note_tokens(&self) -> i64 {
+        self.note.as_ref().map_or(0, |note| note.tokens)
+    }
+
     /// Returns the turns that were left out.
     pub(super) fn omitted_turns(&self) -> &[Turn] {
         &self.turns[..self.gone_turns]

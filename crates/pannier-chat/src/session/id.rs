@@ -19,6 +19,10 @@ impl BlockHash {
         hex(&self.0.to_be_bytes())
     }
 
+    pub(super) fn bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
     fn short(self) -> u32 {
         (self.0 >> 96) as u32
     }

@@ -9,6 +9,7 @@
 
 mod call;
 mod density;
+mod digest;
 mod fitted;
 mod fold;
 mod foresight;
@@ -23,7 +24,7 @@ use pannier_core::{ContextBudget, TokenCounter};
 use pannier_policy::SessionOptions;
 use xxhash_rust::xxh3::Xxh3Default;
 
-pub use self::fitted::{BlockPosition, Cut, CutForm, CutReason, Fitted};
+pub use self::fitted::{BlockPosition, Cut, CutForm, CutReason, Fitted, SentBlock};
 use self::fold::{Fold, Rules};
 pub(crate) use self::foresight::Foresight;
 use self::query::query_terms;

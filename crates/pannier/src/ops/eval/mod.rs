@@ -134,7 +134,8 @@ pub enum ReplayBudget {
 }
 
 impl ReplayBudget {
-    fn tokens(self, session: &RecordedSession) -> i64 {
+    /// Returns the budget of a session in tokens.
+    pub fn tokens(self, session: &RecordedSession) -> i64 {
         match self {
             Self::Tokens(tokens) => tokens,
             Self::Share(share) => (share * session.tokens() as f64) as i64,
