@@ -24,6 +24,7 @@ fn documents_show_what_commands_print() {
         "docs/tokens.md",
         "docs/chat.md",
         "docs/evaluate-sessions.md",
+        "docs/inspector.md",
         "docs/documents.md",
         "docs/assembly.md",
         "docs/memory.md",

@@ -31,7 +31,10 @@ fn pages_work_from_top_to_bottom() {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
     let _ = fs::remove_dir_all(&scratch);
     let mut pages = vec![root.join("README.md"), root.join("docs/tutorial.md")];
-    pages.extend(fs::read_dir(root.join("docs/how-to")).unwrap().map(|page| page.unwrap().path()));
+    for folder in ["docs/explanation", "docs/how-to"] {
+        let entries = fs::read_dir(root.join(folder)).unwrap();
+        pages.extend(entries.map(|page| page.unwrap().path()));
+    }
     pages.sort();
     let mut failures = Vec::new();
     let mut count = 0;
@@ -118,7 +121,8 @@ fn cases<'a>(block: &[&'a str]) -> Vec<Case<'a>> {
 /// Returns what a script prints, after `? CODE` if it fails.
 fn run(script: &str, folder: &Path) -> Vec<String> {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_pannier"));
-    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let path =
+        format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let output = Command::new("bash")
         .args(["-c", &format!("{PRELUDE}{script}")])
         .current_dir(folder)

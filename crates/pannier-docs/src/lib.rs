@@ -92,7 +92,7 @@ pub use search::{
 };
 pub use source::{DocumentSource, FileRules, SkipReason};
 pub use store::remove_drafts;
-pub use vectors::{ImportedVectors, VectorSource};
+pub use vectors::{ImportedVectors, VectorSource, dot_product};
 pub use verify::verify;
 
 /// The fuzz target: reading any bytes must not panic, and encoding must roundtrip.

@@ -109,7 +109,10 @@ fn has_all(larger: &str, smaller: &str) -> bool {
 /// Returns whether a document of `all` that `sent` does not have would fit. The line of names gives way to documents.
 fn fits_another(sent: &str, all: &str, budget: usize) -> bool {
     let tokens = |text: &str| o200k_base_singleton().encode_ordinary(text).len();
-    let sent = sent.split("\nNot sent: ").next().unwrap_or_default();
+    // The last line: a page quotes such a line, too.
+    let names = sent.rfind("\nNot sent: ");
+    let names = names.filter(|start| !sent[start + 1..].trim_end().contains('\n'));
+    let sent = &sent[..names.unwrap_or(sent.len())];
     let sent = if sent.starts_with("No document fits") { "" } else { sent };
     // The pages quote citations of the examples.
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/handbook");
@@ -285,8 +288,7 @@ fn check(rows: &BTreeMap<(&str, usize), Row>) {
     for ((label, budget), row) in rows {
         let is_divisible = ["search_docs", "get_memory packet", "pack_items"].contains(label);
         let uses_little = row.used.iter().any(|used| *used < 0.9);
-        // Larger ones are measured by the share that they use.
-        if row.over > 0 || (*budget < 2_000 && row.missed > 0) {
+        if row.over > 0 || row.missed > 0 {
             problems.push(format!("{label} at {budget}: {} over, {} missed", row.over, row.missed));
         }
         if *budget >= 2_000 && is_divisible && uses_little {

@@ -12,10 +12,12 @@ use crate::embedder::Model;
 use crate::file_kind::FileKind;
 use crate::metadata::front_matter;
 use crate::segment_writer::map_parallel;
-use crate::source::{SkippedFile, SourceFile};
+use crate::source::{SkippedFile, SourceFile, glob_set};
 use crate::varint::{ByteReader, write_str, write_varint};
 use crate::word_counts::{FieldCounts, TermCounts};
-use crate::{Chunk, ChunkSizes, DocsError, DocumentMetadata, DocumentSource, SkipReason};
+use crate::{
+    Chunk, ChunkSizes, DocsError, DocumentMetadata, DocumentSource, SkipReason, VectorSource,
+};
 
 /// The version of everything that chunks and terms depend on, for the manifest.
 pub fn chunking_version(sizes: ChunkSizes) -> String {
@@ -160,7 +162,12 @@ impl AnalyzedDocument {
     }
 }
 
-impl DocumentTerm<'_> {
+impl<'t> DocumentTerm<'t> {
+    /// Creates the occurrences of a term in ascending chunks.
+    pub fn new(term: &'t str, chunks: Vec<TermChunk>) -> Self {
+        Self { term, chunks }
+    }
+
     /// Returns the weighted count in the whole document.
     pub fn count(&self) -> u32 {
         self.chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.weighted_count()))
@@ -255,7 +262,7 @@ pub fn id_of_chunk(path: &str, hash: &[u8; 32], sequence: u32, text: &str) -> St
 }
 
 /// Returns the version of a collection, by the chunker, the model and the sum of the documents' version hashes. Equal
-/// documents give equal versions, in whichever order they were written.
+/// documents give equal versions, in any order of writing.
 pub fn collection_version(chunking: &str, model: Option<&Model>, sum: &[u8]) -> String {
     let mut bytes = Vec::new();
     for text in ["pannier collection 1", chunking, model.map_or("", |model| &model.hash)] {
@@ -263,6 +270,34 @@ pub fn collection_version(chunking: &str, model: Option<&Model>, sum: &[u8]) -> 
     }
     bytes.extend_from_slice(sum);
     blake3::hash(&bytes).to_hex().to_string()
+}
+
+/// Returns the key of a vector, by the text that it was computed from: texts with equal keys have equal vectors.
+pub fn vector_key(text: &str) -> [u8; 16] {
+    crate::vectors::key(text)
+}
+
+/// Fails if an update would drop the vectors of a collection unasked.
+///
+/// # Errors
+///
+/// [`DocsError::Model`].
+pub fn check_vectors(
+    location: &Path,
+    model: Option<&Model>,
+    vectors: VectorSource<'_>,
+) -> Result<(), DocsError> {
+    crate::build::check_vectors(location, model, vectors)
+}
+
+/// Returns a function that tells whether a path matches one of these glob patterns.
+///
+/// # Errors
+///
+/// [`DocsError::Pattern`].
+pub fn glob_matcher(patterns: &[String]) -> Result<impl Fn(&str) -> bool + use<>, DocsError> {
+    let globs = glob_set(patterns)?;
+    Ok(move |path: &str| globs.is_match(path))
 }
 
 /// A file of a source that is not read yet.

@@ -8,8 +8,9 @@ mod analysis;
 mod scorer;
 
 pub use analysis::{
-    AnalyzedDocument, DocumentKind, DocumentTerm, SourceDocument, TermChunk, chunking_version,
-    collection_version, id_of_chunk, map_all, with_files,
+    AnalyzedDocument, DocumentKind, DocumentTerm, SourceDocument, TermChunk, check_vectors,
+    chunking_version, collection_version, glob_matcher, id_of_chunk, map_all, vector_key,
+    with_files,
 };
 pub use scorer::{Bm25Parameters, CollectionStats, QueryClause, Scorer, query_clauses};
 

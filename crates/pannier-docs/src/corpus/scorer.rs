@@ -110,6 +110,11 @@ impl Scorer {
         self.parameters
     }
 
+    /// Returns the number of chunks in the collection.
+    pub fn chunk_count(&self) -> u64 {
+        self.chunks
+    }
+
     /// Returns the weight of a clause that `count` chunks match.
     pub fn weight(&self, clause: &QueryClause, count: u32) -> f64 {
         idf(count, usize::try_from(self.chunks).unwrap_or(usize::MAX)) * f64::from(clause.in_query)

@@ -6,6 +6,8 @@
 
 mod classes;
 mod split;
+#[cfg(feature = "openai")]
+mod subset;
 mod vocabulary;
 
 use std::borrow::Cow;
@@ -101,6 +103,26 @@ const CL100K_FILE: &[u8] = include_bytes!("../../vocabularies/cl100k.bpe");
 const O200K_FILE: &[u8] = &[];
 #[cfg(not(feature = "openai"))]
 const CL100K_FILE: &[u8] = &[];
+
+/// Returns the embedded vocabulary file of an encoding, for programs that [load](load_vocabulary) it elsewhere.
+#[cfg(feature = "openai")]
+pub fn vocabulary_file(name: &str) -> Option<&'static [u8]> {
+    match name {
+        "o200k" => Some(O200K_FILE),
+        "cl100k" => Some(CL100K_FILE),
+        _ => None,
+    }
+}
+
+/// Returns a vocabulary file with the tokens that texts of these parts can have, in any order: some percent of
+/// [the whole](vocabulary_file). It counts other texts too high.
+#[cfg(feature = "openai")]
+pub fn vocabulary_subset<'p>(
+    name: &str,
+    parts: impl IntoIterator<Item = &'p str>,
+) -> Option<Vec<u8>> {
+    Some(subset::subset(vocabulary_file(name)?, parts))
+}
 
 /// Reads an embedded file. Tests read both; and where nothing is embedded, no counter exists before its vocabulary.
 fn embedded(file: &'static [u8]) -> Vocabulary {

@@ -27,14 +27,14 @@ use std::ops::Range;
 use crate::TokenError;
 
 const MAGIC: &[u8; 8] = b"pan-bpe1";
-const HEADER_BYTES: usize = 32;
+pub(super) const HEADER_BYTES: usize = 32;
 
-const LAST_SIBLING: u8 = 1;
-const HAS_CHILDREN: u8 = 2;
-const IS_TOKEN: u8 = 4;
+pub(super) const LAST_SIBLING: u8 = 1;
+pub(super) const HAS_CHILDREN: u8 = 2;
+pub(super) const IS_TOKEN: u8 = 4;
 
 /// All single bytes are tokens. They have the lowest ranks and are the first nodes.
-const BYTES: usize = 256;
+pub(super) const BYTES: usize = 256;
 /// The maximum number of bits of a rank: two ranks and that of their merge fit a word of the pair table.
 const RANK_BITS: u32 = 20;
 /// No token, or no node.
@@ -332,16 +332,16 @@ impl PairTable {
     }
 }
 
-fn u24([low, middle, high]: &[u8; 3]) -> u32 {
+pub(super) fn u24([low, middle, high]: &[u8; 3]) -> u32 {
     u32::from_le_bytes([*low, *middle, *high, 0])
 }
 
-fn u32_at(bytes: &[u8], index: usize) -> u32 {
+pub(super) fn u32_at(bytes: &[u8], index: usize) -> u32 {
     bytes[index..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 /// Hashes a file to detect damage, eight bytes at a time.
-fn checksum(bytes: &[u8]) -> u64 {
+pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
