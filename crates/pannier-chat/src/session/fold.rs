@@ -282,15 +282,7 @@ impl Fold {
             if messages.get(end).is_none_or(is_response) {
                 let messages = &messages[..end];
                 let reason = CutReason::OverBudget;
-                self.step(Step {
-                    provider,
-                    messages,
-                    options,
-                    query,
-                    counter,
-                    foresight,
-                    reason,
-                });
+                self.step(Step { provider, messages, options, query, counter, foresight, reason });
             }
         }
     }
