@@ -19,7 +19,7 @@ pip() { :; }; npm() { :; }; claude() { :; }; codex() { :; }; ollama() { :; }; cu
 cargo() { if [ "$1" = pannier ]; then pannier "${@:2}"; fi; }
 pannier() {
     case " $*" in
-        " serve "* | " gateway "* | *" http://"* | *" https://"* | *" minilm:"*) command pannier "$@" --help >/dev/null ;;
+        " serve "* | " gateway "* | *" http://"* | *" https://"* | *" minilm:"* | *"postgres://"*) command pannier "$@" --help >/dev/null ;;
         *) command pannier "$@" ;;
     esac
 }
