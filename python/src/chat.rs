@@ -163,25 +163,29 @@ impl<'de> Deserialize<'de> for Fields<'de> {
     }
 }
 
+/// The number of comparisons for each message, before all are hashed.
+const COMPARISONS_PER_MESSAGE: usize = 16;
+
 /// Finds the given message of each message. Messages keep their order: an equal one is the first after the last that was
 /// found, and a changed one is the first between its neighbors that has the same role and ids.
 fn match_messages(given: &Written, messages: &[&RawValue]) -> Vec<Message> {
     let text = |range: &Range<usize>| &given.text[range.clone()];
-    let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
-    // The last positions come first, so that the next one is popped.
-    for (index, range) in given.messages.iter().enumerate().rev() {
-        positions.entry(text(range)).or_default().push(index);
-    }
+    // Mostly, comparing lengths is enough. Hashing all texts takes longer, but bounds the work if many changed.
+    let mut comparisons = COMPARISONS_PER_MESSAGE * given.messages.len();
+    let mut hashed: Option<HashMap<&str, Vec<usize>>> = None;
     let mut next = 0;
     let mut matched = Vec::with_capacity(messages.len());
     for message in messages {
-        let positions = positions.get_mut(message.get());
-        let position = positions.and_then(|positions| {
-            while positions.last().is_some_and(|position| *position < next) {
-                positions.pop();
-            }
-            positions.pop()
-        });
+        let rest = &given.messages[next..];
+        let position = if rest.len() <= comparisons {
+            let found = rest.iter().position(|range| text(range) == message.get());
+            comparisons -= found.unwrap_or(rest.len());
+            found.map(|offset| next + offset)
+        } else {
+            let hashed = hashed.get_or_insert_with(|| positions_by_text(given));
+            let positions = hashed.get(message.get()).map_or(&[][..], Vec::as_slice);
+            positions.get(positions.partition_point(|position| *position < next)).copied()
+        };
         next = position.map_or(next, |position| position + 1);
         matched.push((position, position.is_none().then(|| message.get().to_owned())));
     }
@@ -200,6 +204,15 @@ fn match_messages(given: &Written, messages: &[&RawValue]) -> Vec<Message> {
         first_free = matched[index].0.map_or(first_free, |position| position + 1);
     }
     matched
+}
+
+/// Returns the positions of each text among the given messages, in order.
+fn positions_by_text(given: &Written) -> HashMap<&str, Vec<usize>> {
+    let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, range) in given.messages.iter().enumerate() {
+        positions.entry(&given.text[range.clone()]).or_default().push(index);
+    }
+    positions
 }
 
 /// What a cut does not change in a message.

@@ -160,10 +160,10 @@ fn history(provider: Provider, steps: &[Step]) -> Value {
                 messages.extend(answer.map(|text| json!({ "role": "user", "content": text })));
             }
             Provider::Responses => {
-                let part = |text| json!([{ "type": "output_text", "text": text, "annotations": [] }]);
-                messages.extend(
-                    said.map(|text| json!({ "role": "assistant", "content": part(text) })),
-                );
+                let part =
+                    |text| json!([{ "type": "output_text", "text": text, "annotations": [] }]);
+                messages
+                    .extend(said.map(|text| json!({ "role": "assistant", "content": part(text) })));
                 messages.extend(calls.map(|(id, (name, input))| {
                     json!({ "type": "function_call", "call_id": id, "name": name, "arguments": input.to_string() })
                 }));
