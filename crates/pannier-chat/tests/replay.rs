@@ -73,7 +73,8 @@ fn the_clairvoyant_order_keeps_what_is_used_next() {
         let call =
             json!({ "type": "tool_use", "id": format!("c{file}"), "name": "read", "input": input });
         messages.push(json!({ "role": "assistant", "content": [call] }));
-        let text = format!("let value_{file} = {file};\n{}", "the sea is calm and warm\n".repeat(30));
+        let text =
+            format!("let value_{file} = {file};\n{}", "the sea is calm and warm\n".repeat(30));
         let result =
             json!({ "type": "tool_result", "tool_use_id": format!("c{file}"), "content": text });
         messages.push(json!({ "role": "user", "content": [result] }));
