@@ -6,11 +6,13 @@
 use std::convert::Infallible;
 
 use pannier_chat::replay::{
-    BlockReader, Everything, Figures, OldestFirst, Prices, RecordedSession, ReplayMessage,
-    ReplayPolicy, Summary, replay, request_json,
+    BlockReader, Everything, Figures, FitSession, OldestFirst, Prices, RecordedSession,
+    ReplayMessage, ReplayPolicy, Summary, replay, request_json,
 };
+use pannier_policy::SessionOptions;
 use pannier_tokens::{BytesOverFour, o200k};
 use proptest::prelude::*;
+use serde_json::json;
 
 const SESSION: &str = include_str!("../../../examples/session.json");
 
@@ -60,6 +62,37 @@ fn figures_of_simple_policies_agree_with_an_independent_script() {
     assert_eq!(format!("{:.3} {:.3}", summary.cost, summary.cost_with_recalls), "0.925 1.936");
     assert_eq!(format!("{:.3} {:.3}", summary.needles, summary.hard_needles), "0.409 0.071");
     assert_eq!(format!("{:.3} {}", summary.lossy_requests, summary.max_lost_needles), "0.833 4");
+}
+
+#[test]
+fn the_clairvoyant_order_keeps_what_is_used_next() {
+    // Sixteen results of one kind and size. The answer has a name of the oldest, which is cut first.
+    let mut messages = vec![json!({ "role": "user", "content": "Compare the files." })];
+    for file in 0..16 {
+        let input = json!({ "path": format!("file_{file}.rs") });
+        let call =
+            json!({ "type": "tool_use", "id": format!("c{file}"), "name": "read", "input": input });
+        messages.push(json!({ "role": "assistant", "content": [call] }));
+        let text =
+            format!("let value_{file} = {file};\n{}", "the sea is calm and warm\n".repeat(30));
+        let result =
+            json!({ "type": "tool_result", "tool_use_id": format!("c{file}"), "content": text });
+        messages.push(json!({ "role": "user", "content": [result] }));
+    }
+    messages.push(json!({ "role": "assistant", "content": "It is value_0." }));
+    let text = json!(messages).to_string();
+    let counter = o200k();
+    let mut reader = BlockReader::new(&counter);
+    let session = RecordedSession::read("session", &text, &mut reader).unwrap().remove(0);
+    let policy = || FitSession::new(SessionOptions::default(), &counter, 3_000).unwrap();
+    let mut figures = |mut policy: FitSession<'_>| {
+        replay(&session, 3_000, &mut policy, &mut reader, || Ok::<(), Infallible>(())).unwrap()
+    };
+    let (plain, clairvoyant) = (figures(policy()), figures(policy().with_clairvoyance(&session)));
+    assert_eq!((plain.hard_needles, clairvoyant.hard_needles), (1, 1));
+    assert_eq!((plain.hard_needles_in_line, clairvoyant.hard_needles_in_line), (0, 1));
+    assert_eq!((plain.overruns, clairvoyant.overruns), (0, 0));
+    assert_eq!(plain.prefix_edits, clairvoyant.prefix_edits);
 }
 
 /// Drops the first messages, refuses the last request, and counts requests.

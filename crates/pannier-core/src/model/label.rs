@@ -65,6 +65,7 @@ impl PartialEq for CaseInsensitiveName {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Known(position), Self::Known(other)) => position == other,
+            (Self::Other(text), Self::Other(other)) if Arc::ptr_eq(text, other) => true,
             _ => self.as_str().eq_ignore_ascii_case(other.as_str()),
         }
     }

@@ -14,6 +14,9 @@ use crate::{ContextKind, Error, Level, sum_tokens};
 
 const NAME: &str = "FairSlice";
 
+/// The kinds that are compared before a lookup.
+const MAX_RECENT_KINDS: usize = 8;
+
 /// Shares the budget between kinds by their weights. Whole candidates come first, then shorter forms.
 ///
 /// If not all candidates fit, whole ones fill a part of the target, and [forms](crate::ContextItem::forms) get the rest:
@@ -88,7 +91,18 @@ impl FairSlice {
     fn kinds(&self, offers: &Offers<'_>) -> Vec<usize> {
         let kinds: BTreeMap<&ContextKind, usize> =
             self.weights.iter().zip(0..).map(|((kind, _), number)| (kind, number)).collect();
-        let number = |kind| kinds.get(kind).copied().unwrap_or(self.weights.len());
+        // Items of one kind often share its name, and comparing that is one instruction.
+        let mut recent: Vec<(&ContextKind, usize)> = Vec::new();
+        let mut number = |kind| {
+            if let Some((_, number)) = recent.iter().find(|(other, _)| *other == kind) {
+                return *number;
+            }
+            let number = kinds.get(kind).copied().unwrap_or(self.weights.len());
+            if recent.len() < MAX_RECENT_KINDS {
+                recent.push((kind, number));
+            }
+            number
+        };
         offers.candidates().iter().map(|candidate| number(candidate.item.kind())).collect()
     }
 
