@@ -14,6 +14,7 @@ import { png, save, svgText } from "./export.js";
 const $ = (id) => document.getElementById(id);
 const MAX_FILE_BYTES = 512 << 20;
 const MAX_PRINTED_ROWS = 2000;
+const MAX_SWEPT_ITEMS = 20_000;
 const FORMS = {
   receipt: "Receipt", report: "Report", chat: "Chat", context: "Context", selection: "Selection", packet: "Packet", session: "Session", items: "Items",
 };
@@ -249,6 +250,10 @@ let sweeping = 0;
 async function sweep() {
   const own = ++sweeping;
   const { trial, whatif } = view;
+  if (model.items.length > MAX_SWEPT_ITEMS) {
+    whatif.showSweepProblem(`A sweep of more than ${count(MAX_SWEPT_ITEMS)} items takes too long here. The engine still decides exactly at each budget.`);
+    return;
+  }
   try {
     const base = { ...trial.original.budget, maxTokens: whatif.max, targetTokens: Math.max(0, whatif.max - (trial.original.budget.outputReserve ?? 0)) };
     const answer = JSON.parse(await engine.ask("sweep", { ...trial.question, budget: base, max: whatif.max }));
@@ -327,9 +332,11 @@ function sent() {
 
 function renderWindow() {
   const shown = { window: view.window, colors: model.colors };
-  const division = divide(shown, view.items, view.bar.by);
+  const recorded = divide({ window: model.window, colors: model.colors }, model.items, view.bar.by);
   const isTried = view.items !== model.items;
-  const before = isTried ? divide({ window: model.window, colors: model.colors }, model.items, view.bar.by) : null;
+  // Both bars have one order.
+  const division = isTried ? divide(shown, view.items, view.bar.by, recorded.names) : recorded;
+  const before = isTried ? recorded : null;
   const tokens = sent();
   const { window, output_reserve = 0 } = view.window;
   const target = window - output_reserve;
@@ -404,7 +411,7 @@ const base = () => oneLine(model.name, 60).replace(/\.[a-z0-9]+$/i, "").replace(
 const EXPORTS = {
   receipt: ["Receipt (JSON)", () => view?.trial && (model.pool !== null || view.trial.isChanged), async () => save(`${base()}.receipt.json`, await engine.ask("receipt", view.trial.question))],
   selection: ["Selection (JSON)", () => view?.trial && (model.pool !== null || view.trial.isChanged), async () => save(`${base()}.selection.json`, await engine.ask("selection", view.trial.question))],
-  policy: ["Policy file (JSON)", () => view?.trial, async () => save(`${base()}.policy.json`, `${JSON.stringify(view.trial.policy, null, 2)}\n`)],
+  policy: ["Policy file (JSON)", () => view?.trial, async () => save(`${base()}.policy.json`, `${JSON.stringify(view.trial.effectivePolicy, null, 2)}\n`)],
   svg: ["Picture (SVG)", () => model !== null, async () => save(`${base()}.svg`, svgText(currentPicture()), "image/svg+xml")],
   png: ["Picture (PNG)", () => model !== null, async () => save(`${base()}.png`, await png(currentPicture()))],
   print: ["Print …", () => model !== null, async () => window.print()],

@@ -35,7 +35,14 @@ export class Trial {
   }
 
   get question() {
-    return { budget: this.budget, policy: this.policy, pins: this.pins };
+    return { budget: this.budget, policy: this.effectivePolicy, pins: this.pins };
+  }
+
+  /** A policy has no scorer of weight 0: such a one is left out. */
+  get effectivePolicy() {
+    const { scorers } = this.policy;
+    if (!Array.isArray(scorers)) return this.policy;
+    return { ...this.policy, scorers: scorers.filter(({ weight }) => weight !== 0) };
   }
 
   /** Another window: the target is all of it but the reserve, as for `--budget`. */
@@ -100,6 +107,7 @@ export class WhatIfView {
       el(
         "div",
         { class: "whatif" },
+        el("h3", { class: "hidden" }, "What if"),
         el("div", { class: "result" }, this.summary, this.resetButton),
         el("div", { class: "field budget" }, el("label", { for: "budget" }, "Budget"), this.number),
         this.chart,

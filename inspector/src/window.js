@@ -5,8 +5,8 @@ import { count, counted, el, oneLine, percent, svg } from "./format.js";
 /** The colors of categories, in the order in which they are given out. The style sheet defines them. */
 export const COLORS = 8;
 
-/** Divides the window into parts that add up to it. `by` is `kind` or `document`. */
-export function divide(model, items, by) {
+/** Divides the window into parts that add up to it. `by` is `kind` or `document`; `first` are the names that come first. */
+export function divide(model, items, by, first = []) {
   const ledger = model.window ?? { window: 0 };
   const number = (key) => (Number.isFinite(ledger[key]) ? ledger[key] : 0);
   const parts = [];
@@ -29,7 +29,9 @@ export function divide(model, items, by) {
   const pinned = groups.get("Pinned");
   if (pinned?.isPinned) add("pinned", "Pinned", pinned.tokens, "pinned", { type: "pinned" }, pinned.items);
   const ranked = [...groups].filter(([, group]) => !group.isPinned).sort(([one, a], [two, b]) => b.tokens - a.tokens || (one < two ? -1 : 1));
-  const shown = ranked.length > COLORS ? ranked.slice(0, COLORS - 1) : ranked;
+  const shown = ranked.length > COLORS ? ranked.slice(0, COLORS - 1) : [...ranked];
+  const place = (name) => (first.includes(name) ? first.indexOf(name) : first.length);
+  shown.sort(([one], [two]) => place(one) - place(two));
   for (const [name, group] of shown) {
     add(`group ${name}`, name, group.tokens, `color${model.colors(name)}`, { type: by, name }, group.items);
   }
@@ -46,7 +48,7 @@ export function divide(model, items, by) {
   add("margin", "Margin", number("margin"), "reserve");
   add("reserve", "Reserve for the answer", number("output_reserve"), "reserve");
   add("unused", "Unused", number("slack"), "unused");
-  return { total: Math.max(number("window"), parts.reduce((sum, part) => sum + part.tokens, 0)), parts };
+  return { total: Math.max(number("window"), parts.reduce((sum, part) => sum + part.tokens, 0)), parts, names: shown.map(([name]) => name) };
 }
 
 const describe = ({ label, tokens, items }, total) =>

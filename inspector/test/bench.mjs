@@ -3,14 +3,14 @@
 // usage: node inspector/test/bench.mjs
 
 import { statSync } from "node:fs";
-import { close, example, file, launch, openPage, pannier, path, pool, view } from "./support.mjs";
+import { close, file, launch, openPage, pannier, path, pool, readmeExample, view } from "./support.mjs";
 
 const RUNS = 5;
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 const line = (what, value, bar) => console.log(`${what.padEnd(58)}${value.padStart(12)}   ${bar}`);
 
 await launch();
-line("the README's example, bytes", String(statSync(example()).size), "at most 2,000,000");
+line("the README's example, bytes", String(statSync(readmeExample()).size), "at most 2,000,000");
 
 const page = (count) => {
   const items = file(`pool-${count}.jsonl`, pool(count));

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync, statSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { AXE, blankPage, close, example, file, openFiles, openPage, pannier, path, pool, view } from "./support.mjs";
+import { AXE, README, blankPage, close, example, file, openFiles, openPage, pannier, path, pool, readmeExample, view } from "./support.mjs";
 
 let support;
 let session;
@@ -18,8 +18,22 @@ after(close);
 
 const row = (page, id) => page.locator(".rows .row", { has: page.locator(".id", { hasText: new RegExp(`^${id}$`) }) });
 
-test("the file of the README's example has at most 2 MB", () => {
-  assert.ok(statSync(support).size <= 2_000_000, `${statSync(support).size} bytes`);
+test("the file of the README's example has at most 2 MB, and counts as the command does", async () => {
+  const incident = readmeExample();
+  assert.ok(statSync(incident).size <= 2_000_000, `${statSync(incident).size} bytes`);
+  const { page, problems, close } = await openPage(incident);
+  await page.getByText("replayed, identical").waitFor();
+  await page.getByRole("tab", { name: "What if" }).click();
+  for (const budget of [40, 77, 120, 181, 260, 330]) {
+    await page.locator("#budget").fill(String(budget));
+    await page.waitForSelector(`body[data-decided="${budget}"]`);
+    assert.equal(`${await exported(page, "selection")}\n`, pannier("pack", ...README, "--budget", String(budget), "--format", "json"));
+  }
+  // The tokens of other files are not in the page.
+  await openFiles(page, path("incident.json"), new URL("../../examples/shop/incident.jsonl", import.meta.url).pathname);
+  await page.getByText("The engine cannot repeat this run").waitFor();
+  assert.deepEqual(problems, []);
+  await close();
 });
 
 test("a receipt with its items is replayed, and shows every item once", async () => {
@@ -35,7 +49,7 @@ test("a receipt with its items is replayed, and shows every item once", async ()
 
 test("question 1: what took most tokens? One click", async () => {
   const { page, problems, close } = await openPage(support);
-  await page.getByRole("button", { name: "Tokens" }).click();
+  await page.getByRole("button", { name: "Tokens", exact: true }).click();
   assert.equal(await page.locator(".rows .id").first().textContent(), "catalogue");
   await page.getByRole("button", { name: "In 7" }).click();
   assert.equal(await page.locator(".rows .id").first().textContent(), "refunds");
@@ -182,7 +196,7 @@ test("the text has each item's span, and matched terms", async () => {
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   await page.getByRole("button", { name: "Copy text" }).click();
   await page.getByText("Copied.").waitFor();
-  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), text.replace(/\n$/, ""));
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), text);
   await page.locator(".text-rows .span").first().click();
   await page.locator("#why h3").waitFor();
   assert.deepEqual(problems, []);
@@ -223,8 +237,8 @@ test("every form of file opens", async () => {
   const index = path("index");
   pannier("docs", "index", "examples/handbook", "--index", index);
   const found = file("found.json", pannier("docs", "search", "how do we roll back?", "--budget", "400", "--index", index, "--format", "json"));
-  const whole = file("whole.json", pannier("docs", "read", "--budget", "400", "--index", index, "--format", "json"));
-  pannier("build", "--source", "examples/handbook", "--cache", path("cache"));
+  const whole = file("whole.json", pannier("docs", "read", "roll back", "--budget", "400", "--index", index, "--format", "json"));
+  pannier("build", "--sources", "examples/handbook", "--cache", path("cache"));
   const context = file("context.json", pannier("assemble", "--cache", path("cache"), "--query", "roll back", "--budget", "60", "--format", "json"));
   const packet = file("packet.json", pannier("memory", "examples/harbour", "--budget", "420", "--format", "json"));
   const selection = file("selection.json", pannier("pack", ...RUN, "--budget", "160", "--format", "json"));

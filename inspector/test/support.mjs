@@ -45,7 +45,15 @@ export function blankPage() {
   return file("blank.html", html.replace("@ENGINE@", () => engine).replace("@VOCABULARIES@\n", "").replace("@DATA@", ""));
 }
 
-/** The README's example: a receipt and its items. */
+/** The README's example, whose text is counted: the page has the tokens that it can have. */
+export const README = ["examples/shop/incident.jsonl", "--policy", "examples/shop/on-call.toml", "--query", "why do refunds fail?"];
+
+export function readmeExample() {
+  pannier("pack", ...README, "--budget", "180", "--receipt", path("incident.json"));
+  return view("incident.html", path("incident.json"), "examples/shop/incident.jsonl");
+}
+
+/** An example with a reserve, whose items have their tokens. */
 export function example() {
   const receipt = path("support.json");
   pannier("pack", "examples/support-chat.jsonl", "--budget", "160", "--reserve", "40", "--policy", "examples/support.toml", "--receipt", receipt);

@@ -1,4 +1,4 @@
-//! Telemetry of calls over standard streams, by whoever starts the server. Over HTTP, the server observes requests.
+//! Telemetry of calls over standard streams, by the program that starts the server. Over HTTP, the server observes requests.
 
 use std::fmt;
 use std::sync::Arc;

@@ -102,6 +102,15 @@ impl Database {
         load::remove(&self.pool, paths)
     }
 
+    /// Creates the index of vectors, if the collection is large enough to use one. A build does that at its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub fn create_vector_index(&self) -> Result<(), DocsError> {
+        load::create_vector_index(&self.pool)
+    }
+
     /// Removes the collection and everything in it.
     ///
     /// # Errors

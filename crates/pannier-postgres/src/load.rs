@@ -118,6 +118,15 @@ pub(crate) fn remove(pool: &Arc<Pool>, paths: &[&str]) -> Result<(), DocsError> 
     Ok(())
 }
 
+/// Creates the index of vectors.
+pub(crate) fn create_vector_index(pool: &Arc<Pool>) -> Result<(), DocsError> {
+    let target = Target::current(pool)?;
+    let (id, dimensions) = (target.id, target.model.as_ref().map_or(0, |model| model.dimensions));
+    target
+        .connection
+        .call(move |client, _| async move { create_index(&client, id, dimensions).await })
+}
+
 /// Removes the collection.
 pub(crate) fn drop_collection(pool: &Arc<Pool>) -> Result<(), DocsError> {
     let connection = pool.get()?;
@@ -530,7 +539,7 @@ async fn create_index(client: &Client, id: i32, dimensions: u32) -> Result<(), E
     let (name, class) = (vectors::index_name(id), kind.split('(').next().unwrap_or_default());
     client
         .batch_execute(&format!(
-            "CREATE INDEX IF NOT EXISTS {name} ON pannier.embedding
+            "CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON pannier.embedding
              USING hnsw ((vector::{kind}) {class}_ip_ops) WITH (m = 16, ef_construction = 128)
              WHERE collection = {id}"
         ))

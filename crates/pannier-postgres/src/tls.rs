@@ -53,8 +53,8 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, domain: &str) -> Result<Handshake, io::Error> {
-        let name = ServerName::try_from(domain.to_owned());
-        let name = name.map_err(|_| io::Error::other("the host has no valid name"))?;
+        // A socket has no name, and no TLS.
+        let name = ServerName::try_from(domain.to_owned()).ok();
         Ok(Handshake { connector: TlsConnector::from(Arc::clone(&self.0)), name })
     }
 }
@@ -62,7 +62,7 @@ impl MakeTlsConnect<Socket> for Tls {
 /// A connection that will be encrypted.
 pub(crate) struct Handshake {
     connector: TlsConnector,
-    name: ServerName<'static>,
+    name: Option<ServerName<'static>>,
 }
 
 impl TlsConnect<Socket> for Handshake {
@@ -72,7 +72,8 @@ impl TlsConnect<Socket> for Handshake {
 
     fn connect(self, socket: Socket) -> Self::Future {
         Box::pin(async move {
-            let stream = self.connector.connect(self.name, socket).await?;
+            let invalid = || io::Error::other("the host has no valid name");
+            let stream = self.connector.connect(self.name.ok_or_else(invalid)?, socket).await?;
             Ok(Stream(Box::new(stream)))
         })
     }

@@ -369,7 +369,7 @@ impl Fold {
             return;
         }
         // A turn stays if its results are in a message with other content, or if a system message depends on it.
-        let is_free = message.role != Role::System && message.answered_call_ids().is_empty();
+        let is_free = message.role != Role::System && !message.answers_calls();
         let closed = self.open_turn.take().filter(|turn| turn.end == index && is_free);
         if let Some(mut turn) = closed {
             // A response without calls is a turn with the next message of the user.

@@ -36,6 +36,14 @@ impl DatabaseIndex {
         Err(Failure::Request { path: "index".to_owned(), problem })
     }
 
+    /// Returns the address without credentials.
+    pub(crate) fn location(&self) -> String {
+        #[cfg(feature = "postgres")]
+        return self.database.location().to_owned();
+        #[cfg(not(feature = "postgres"))]
+        String::new()
+    }
+
     /// Opens the collection as it is now.
     pub(crate) fn open(&self) -> Result<Arc<dyn Corpus>, Failure> {
         #[cfg(feature = "postgres")]

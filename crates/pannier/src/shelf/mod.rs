@@ -210,7 +210,12 @@ impl Shelf {
         named_folder::check_names(folders)?;
         for folder in folders {
             let index = OpenIndex::new(folder.path())?;
-            self.hide(folder.path(), folder.name());
+            match &index {
+                OpenIndex::Folder(_) => self.hide(folder.path(), folder.name()),
+                OpenIndex::Database(database) => {
+                    self.hidden.push((database.location(), folder.name().to_owned()));
+                }
+            }
             self.documents.push((folder.name().to_owned(), index));
         }
         Ok(self)
