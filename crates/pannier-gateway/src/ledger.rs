@@ -554,14 +554,14 @@ mod tests {
     fn memory_is_bounded() {
         let (secret, ledger) = (Secret::random().unwrap(), Ledger::open(None));
         let client = client(&secret, "a");
-        let blocks: Vec<(u64, i64)> = (0..MAX_BLOCKS as u64 / 10).map(|hash| (hash, 1)).collect();
-        for number in 0..12_u8 {
+        let blocks: Vec<(u64, i64)> = (0..MAX_BLOCKS as u64 / 4).map(|hash| (hash, 1)).collect();
+        for number in 0..5_u8 {
             let hashes = history_hashes(&client, "anthropic", &[[number; 32]]);
             ledger.record(&ledger.session(&hashes, || 0.0), entry(&hashes, &blocks));
         }
-        assert_eq!(ledger.list().len(), 10);
+        assert_eq!(ledger.list().len(), 4);
         let sessions = ledger.sessions();
-        assert!(sessions.all_blocks <= MAX_BLOCKS && sessions.by_history.len() == 10);
+        assert!(sessions.all_blocks <= MAX_BLOCKS && sessions.by_history.len() == 4);
         drop(sessions);
         // The requests of one session, and the sessions.
         let hashes = history_hashes(&client, "x", &vec![[1; 32]; 2 * MAX_TURNS]);
@@ -570,7 +570,7 @@ mod tests {
             ledger.record(&ledger.session(hashes, || 0.0), entry(hashes, &[]));
         }
         assert_eq!(ledger.list()[0].turns().len(), MAX_TURNS);
-        assert!(ledger.sessions().by_history.len() <= 10 + MAX_TURNS);
+        assert!(ledger.sessions().by_history.len() <= 4 + MAX_TURNS);
         for number in 0..MAX_SESSIONS + 10 {
             let digest = blake3::hash(&number.to_le_bytes()).into();
             let hashes = history_hashes(&client, "y", &[digest]);

@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use pannier_files::{FileLock, read_file_bounded, replace_private_file_unsynced};
@@ -19,6 +20,9 @@ const MAX_SESSION_BYTES: u64 = 4 << 20;
 
 /// The size of all sessions; the oldest files beyond it are removed.
 const MAX_ALL_BYTES: u64 = 64 << 20;
+
+/// The number of new sessions after which old files are removed.
+const REMOVAL_INTERVAL: usize = 64;
 
 /// The age after which the file of a session is removed.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -36,6 +40,7 @@ const EXTENSION: &str = "jsonl";
 pub(crate) struct StateFolder {
     folder: PathBuf,
     secret: Secret,
+    new_sessions: AtomicUsize,
     /// Two gateways would write the same files.
     _lock: FileLock,
 }
@@ -48,7 +53,12 @@ impl StateFolder {
         let lock = FileLock::try_acquire(&folder.join("lock")).map_err(failed)?;
         let lock = lock.ok_or_else(|| GatewayError::StateInUse { folder: folder.to_owned() })?;
         let secret = open_secret(&folder.join("secret")).map_err(failed)?;
-        let state = Self { folder: folder.to_owned(), secret, _lock: lock };
+        let state = Self {
+            folder: folder.to_owned(),
+            secret,
+            new_sessions: AtomicUsize::new(0),
+            _lock: lock,
+        };
         state.remove_old(SystemTime::now());
         Ok(state)
     }
@@ -90,7 +100,8 @@ impl StateFolder {
         text.push_str(line);
         text.push('\n');
         file.write_all(text.as_bytes())?;
-        if length == 0 {
+        if length == 0 && self.new_sessions.fetch_add(1, Ordering::Relaxed) % REMOVAL_INTERVAL == 0
+        {
             self.remove_old(SystemTime::now());
         }
         Ok(())
@@ -269,10 +280,10 @@ mod tests {
     fn sessions_are_bounded() {
         let folder = folder("sessions");
         let state = StateFolder::open(&folder).unwrap();
-        for number in 0..MAX_SESSIONS + 5 {
+        for number in 0..MAX_SESSIONS + 2 * REMOVAL_INTERVAL {
             state.append(&format!("{number:016x}"), "{}").unwrap();
         }
-        assert_eq!(state.sessions().count(), MAX_SESSIONS);
+        assert!(state.sessions().count() < MAX_SESSIONS + REMOVAL_INTERVAL);
         state.remove_old(SystemTime::now() + 2 * MAX_AGE);
         assert_eq!(state.sessions().count(), 0);
         let (id, line) = ("00000000000000aa", "x".repeat(1 << 20));

@@ -123,9 +123,9 @@ pub struct BlockPosition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct SentBlock {
-    /// The hash of its content, its role and its names. Cache breakpoints do not change it.
+    /// The hash of its content and its names. Cache breakpoints do not change it.
     pub hash: u64,
-    /// Its tokens, with those of its message if it is the first one of it.
+    /// Its tokens.
     pub tokens: i64,
 }
 
@@ -250,8 +250,8 @@ impl<'s, 't> Fitted<'s, 't> {
         message.is_none_or(|message| message.rejection_rule.is_none()) && !self.is_omitted(item)
     }
 
-    /// Returns the blocks that are sent, in the order of the request: its fixed fields, such as `tools`, then the parts of its
-    /// messages. The longest common beginning of two requests is what a prompt cache can serve.
+    /// Returns the blocks that are sent, in the order of the request: its fixed fields, such as `tools`, then its messages,
+    /// each as a block for its role that is followed by its parts. The longest common beginning of two requests is what a prompt cache can serve.
     pub fn blocks(&self) -> Vec<SentBlock> {
         let transcript = self.transcript;
         let mut blocks = Vec::with_capacity(self.blocks.len() + transcript.fixed.len() + 1);
@@ -260,32 +260,31 @@ impl<'s, 't> Fitted<'s, 't> {
             blocks.push(SentBlock::new(hash, field.tokens));
         }
         let mut cuts = self.cuts.iter().filter(|cut| cut.form != CutForm::Omitted).peekable();
-        let mut previous = None;
-        for (position, &(index, part, content, tokens)) in self.blocks.iter().enumerate() {
-            let message = &transcript.messages[index];
-            let cut = cuts.next_if(|cut| (cut.index, cut.part) == (index, part));
-            let content = match cut {
-                Some(cut) => xxh3_128(cut.text.as_bytes()).to_le_bytes(),
-                None => content.bytes(),
-            };
-            let part = &message.parts[part];
-            // Media and reasoning have no text.
-            let raw = if part.body.is_none() { part.raw.get() } else { "" };
-            let id = match &part.kind {
-                PartKind::ToolCall { id } | PartKind::ToolResult { id } => id.as_str(),
-                _ => "",
-            };
-            let names = [message.role.name(), message.name.as_str(), id, part.tool.as_str(), raw];
-            let [role, name, id, tool, raw] = names.map(str::as_bytes);
-            let own = if previous == Some(index) { 0 } else { message.own_tokens };
-            previous = Some(index);
-            let hash = hash_of(&[role, name, id, tool, raw, &content]);
-            blocks.push(SentBlock::new(hash, tokens.saturating_add(own)));
-            let is_last = self.blocks.get(position + 1).is_none_or(|next| next.0 != index);
-            if let Some((task, note)) = &self.note
-                && is_last
-                && *task == index
-            {
+        let mut parts = self.blocks.iter().peekable();
+        for (index, message) in transcript.messages.iter().enumerate() {
+            if message.rejection_rule.is_some() || self.is_omitted(index) {
+                continue;
+            }
+            // An empty result has no part, and is sent as a message.
+            let [role, name] = [message.role.name(), message.name.as_str()].map(str::as_bytes);
+            blocks.push(SentBlock::new(hash_of(&[role, name]), message.own_tokens));
+            while let Some(&(_, part, content, tokens)) = parts.next_if(|part| part.0 == index) {
+                let cut = cuts.next_if(|cut| (cut.index, cut.part) == (index, part));
+                let content = match cut {
+                    Some(cut) => xxh3_128(cut.text.as_bytes()).to_le_bytes(),
+                    None => content.bytes(),
+                };
+                let part = &message.parts[part];
+                // Media and reasoning have no text.
+                let raw = if part.body.is_none() { part.raw.get() } else { "" };
+                let id = match &part.kind {
+                    PartKind::ToolCall { id } | PartKind::ToolResult { id } => id.as_str(),
+                    _ => "",
+                };
+                let [id, tool, raw] = [id, part.tool.as_str(), raw].map(str::as_bytes);
+                blocks.push(SentBlock::new(hash_of(&[id, tool, raw, &content]), tokens));
+            }
+            if let Some((_, note)) = self.note.as_ref().filter(|(task, _)| *task == index) {
                 blocks.push(SentBlock::new(hash_of(&[note.as_bytes()]), self.note_tokens));
             }
         }
