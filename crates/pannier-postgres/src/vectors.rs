@@ -133,12 +133,20 @@ impl VectorQuery<'_> {
             }
         };
         let condition = filter.sql(&mut parameters);
-        // The collection is a number of ours, and the index has it as a condition.
+        let documents_of = match filter.is_empty {
+            true => String::new(),
+            false => format!("JOIN pannier.document d ON d.id = e.document AND {condition}"),
+        };
+        // The collection is a number of ours, and the index has it as a condition. Only the vectors of the best are returned.
         let sql = format!(
-            "SELECT e.document, e.sequence, d.path, d.date, e.vector::real[], -({own} <#> {query_vector})
-             FROM pannier.embedding e JOIN pannier.document d ON d.id = e.document AND {condition}
-             WHERE e.collection = {} {bound}
-             ORDER BY {own} <#> {query_vector} LIMIT $2",
+            "WITH best AS MATERIALIZED (
+                 SELECT e.document, e.sequence, {own} <#> {query_vector} AS distance
+                 FROM pannier.embedding e {documents_of} WHERE e.collection = {} {bound}
+                 ORDER BY {own} <#> {query_vector} LIMIT $2
+             )
+             SELECT document, sequence, d.path, d.date, e.vector::real[], -best.distance
+             FROM best JOIN pannier.embedding e USING (document, sequence)
+             JOIN pannier.document d ON d.id = best.document ORDER BY best.distance",
             self.collection
         );
         let rows = query(self.connection, sql, parameters)?;

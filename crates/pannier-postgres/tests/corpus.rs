@@ -142,6 +142,10 @@ fn generated_corpora_give_the_same_hits_scores_and_explanations() {
     for start in [0, 5, 118, 120, 500] {
         assert_eq!(listed(&snapshot, start), listed(&folder, start));
     }
+    let all = |corpus: &dyn Corpus| -> Vec<Hit> {
+        corpus.all_chunks().unwrap().map(|hit| without_number(hit.unwrap())).collect()
+    };
+    assert!(all(&snapshot) == all(&folder));
     assert_eq!(snapshot.find_document("same/3.txt").unwrap().is_some(), true);
     assert_eq!(snapshot.find_document("same/3.TXT").unwrap(), None);
 }
