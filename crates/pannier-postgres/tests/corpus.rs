@@ -465,14 +465,14 @@ fn errors_say_what_to_do_and_nothing_secret() {
 #[test]
 fn data_sets_give_the_same_top_50() {
     let Some(data) = std::env::var_os("PANNIER_DATA") else {
-        println!("skipped: PANNIER_DATA is not set");
+        eprintln!("skipped: PANNIER_DATA is not set");
         return;
     };
     let Some((database, _)) = database() else { return };
     for name in ["scifact", "xquad-en", "cosqa-dev"] {
         let folder = Path::new(&data).join(name);
         if !folder.is_dir() {
-            println!("skipped: there is no {}", folder.display());
+            eprintln!("skipped: there is no {}", folder.display());
             continue;
         }
         let scratch = Scratch::new();
@@ -494,6 +494,6 @@ fn data_sets_give_the_same_top_50() {
             let query = query["text"].as_str().unwrap();
             assert_same(&index, &snapshot, query, &SearchOptions::default(), QueryVector::None);
         }
-        println!("{name}: {} queries, {} chunks", queries.len(), snapshot.manifest().chunks);
+        eprintln!("{name}: {} queries, {} chunks", queries.len(), snapshot.manifest().chunks);
     }
 }
