@@ -121,7 +121,8 @@ fn cases<'a>(block: &[&'a str]) -> Vec<Case<'a>> {
 /// Returns what a script prints, after `? CODE` if it fails.
 fn run(script: &str, folder: &Path) -> Vec<String> {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_pannier"));
-    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let path =
+        format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let output = Command::new("bash")
         .args(["-c", &format!("{PRELUDE}{script}")])
         .current_dir(folder)

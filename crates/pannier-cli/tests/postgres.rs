@@ -23,7 +23,11 @@ fn pannier(folder: &Path, arguments: &[String]) -> Output {
 }
 
 fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 #[test]
@@ -31,15 +35,18 @@ fn the_commands_of_the_document_run() {
     let Some((_, address)) = support::database() else { return };
     let scratch = Scratch::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let copied = Command::new("cp").arg("-r").arg(root.join("examples/handbook")).arg(scratch.0.join("handbook"));
-    assert!({ copied }.status().unwrap().success());
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg(root.join("examples/handbook")).arg(scratch.0.join("handbook"));
+    assert!(copy.status().unwrap().success());
     let document = fs::read_to_string(root.join("docs/postgres.md")).unwrap();
     let mut commands = 0;
     for block in document.split("```sh\n").skip(1) {
         let block = block.split("```").next().unwrap();
         for line in block.lines().filter(|line| line.starts_with("pannier ")) {
             // The example has options after `?`, and so has the address of the test.
-            let line = line.replace(&format!("{EXAMPLE}?"), &format!("{address}&")).replace(EXAMPLE, &address);
+            let line = line
+                .replace(&format!("{EXAMPLE}?"), &format!("{address}&"))
+                .replace(EXAMPLE, &address);
             let arguments: Vec<String> = line
                 .split('"')
                 .enumerate()
@@ -69,7 +76,11 @@ fn answers_and_receipts_are_those_of_a_folder_and_have_no_credentials() {
         pannier(&scratch.0, &arguments)
     };
     let missing = run(&["docs", "search", "deploy", "--index", &address]);
-    assert!(!missing.status.success() && text(&missing).contains("there is no index"), "{}", text(&missing));
+    assert!(
+        !missing.status.success() && text(&missing).contains("there is no index"),
+        "{}",
+        text(&missing)
+    );
     for index in [address.as_str(), "index"] {
         let built = run(&["docs", "index", "docs", "--index", index]);
         assert!(text(&built).contains("2 documents: 2 added; 2 chunks"), "{}", text(&built));
@@ -85,13 +96,16 @@ fn answers_and_receipts_are_those_of_a_folder_and_have_no_credentials() {
         assert!(own.status.success(), "{}", text(&own));
         assert_eq!(text(&own), text(&folder), "{arguments:?}");
     }
-    let receipt = run(&["docs", "search", "deploy", "--receipt", "receipt.json", "--index", &address]);
+    let receipt =
+        run(&["docs", "search", "deploy", "--receipt", "receipt.json", "--index", &address]);
     assert!(receipt.status.success(), "{}", text(&receipt));
     let stored = fs::read_to_string(scratch.0.join("receipt.json")).unwrap();
     let replay = run(&["inspect", "replay", "receipt.json", "--index", &address]);
     assert!(replay.status.success(), "{}", text(&replay));
-    let away = run(&["-v", "docs", "search", "deploy", "--index", "postgres://me:hunter2@127.0.0.1:1/db"]);
-    let malformed = run(&["docs", "search", "deploy", "--index", "postgres://me:hunter2@host:port/db"]);
+    let away =
+        run(&["-v", "docs", "search", "deploy", "--index", "postgres://me:hunter2@127.0.0.1:1/db"]);
+    let malformed =
+        run(&["docs", "search", "deploy", "--index", "postgres://me:hunter2@host:port/db"]);
     for output in [&missing, &receipt, &replay, &away, &malformed] {
         assert!(!text(output).contains("hunter2"), "{}", text(output));
     }

@@ -128,7 +128,8 @@ impl RecordArguments {
         match &self.report {
             None => {}
             Some(path) if path.as_os_str().is_empty() => {
-                let text = table_view::text(selection, output::is_styled(&std::io::stderr()), self.all);
+                let text =
+                    table_view::text(selection, output::is_styled(&std::io::stderr()), self.all);
                 // If this fails, there is nowhere left to report it.
                 let _ = write!(std::io::stderr(), "{text}");
             }

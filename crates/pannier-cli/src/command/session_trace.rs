@@ -44,7 +44,13 @@ pub(crate) struct TraceSession {
     budget: Option<ReplayBudget>,
 
     /// Session policy, or a policy file [default: balanced]
-    #[arg(long, short, value_name = "NAME|FILE", default_value = "balanced", hide_default_value = true)]
+    #[arg(
+        long,
+        short,
+        value_name = "NAME|FILE",
+        default_value = "balanced",
+        hide_default_value = true
+    )]
     policy: String,
 
     /// Price of a cached token, relative to plain input [default: 0.1]
@@ -79,12 +85,18 @@ impl TraceSession {
             let sessions = RecordedSession::read(&name, &text, &mut reader).map_err(at)?;
             let session = sessions.last().filter(|session| !session.requests.is_empty());
             let session = session.ok_or_else(|| {
-                CliError::input(&self.file, "no message of an assistant follows another one".to_owned())
+                CliError::input(
+                    &self.file,
+                    "no message of an assistant follows another one".to_owned(),
+                )
             })?;
             let policy = PolicyName::Name(self.policy.clone());
             let policy = shelf.policy(Some(&policy), "balanced", control)?;
             let Some(options) = policy.session().cloned() else {
-                let problem = format!("policy '{}' is not for sessions; choose careful, balanced or thrifty", self.policy);
+                let problem = format!(
+                    "policy '{}' is not for sessions; choose careful, balanced or thrifty",
+                    self.policy
+                );
                 return Err(CliError::Usage(problem));
             };
             let budget = self.budget.unwrap_or(ReplayBudget::Share(0.5)).tokens(session);

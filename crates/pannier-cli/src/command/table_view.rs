@@ -92,7 +92,13 @@ impl Rows {
         Self { width, reason, cells: Vec::new() }
     }
 
-    fn add(&mut self, index: Option<usize>, item: &ContextItem, score: f64, reason: Option<String>) {
+    fn add(
+        &mut self,
+        index: Option<usize>,
+        item: &ContextItem,
+        score: f64,
+        reason: Option<String>,
+    ) {
         let index = index.unwrap_or_default();
         let (score, tokens) = (format!("{score:.3}"), item.tokens().to_string());
         let mut cells = vec![index.to_string(), one_line(&label(index, item)), score, tokens];
@@ -108,9 +114,8 @@ impl Rows {
         head.push("content");
         let last = head.len() - 1;
         self.cells.insert(0, head.into_iter().map(str::to_owned).collect());
-        let widest = |column: usize| {
-            self.cells.iter().map(|cells| cells[column].width()).max().unwrap_or(0)
-        };
+        let widest =
+            |column: usize| self.cells.iter().map(|cells| cells[column].width()).max().unwrap_or(0);
         // Two columns before each cell.
         let numbers: usize = (0..last).filter(|column| *column != 1).map(widest).sum();
         let rest = self.width.saturating_sub(numbers + 2 * (last + 1));

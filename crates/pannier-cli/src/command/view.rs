@@ -81,8 +81,7 @@ impl View {
             return Ok(Page::new([file]));
         }
         if receipt.source.kind != "items" {
-            let problem =
-                format!("it was made from {}; name no items", receipt.source.kind);
+            let problem = format!("it was made from {}; name no items", receipt.source.kind);
             return Err(CliError::input(&self.file, problem));
         }
         let counter = pannier_tokens::counter_by_name(&receipt.tokenizer)?;
