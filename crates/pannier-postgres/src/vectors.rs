@@ -49,6 +49,9 @@ pub(crate) fn settings(count: usize) -> String {
     format!("SET LOCAL hnsw.ef_search = {ef}; SET LOCAL hnsw.iterative_scan = strict_order;")
 }
 
+/// Chunks with their dot products.
+type Nearest = Vec<(ChunkRef, i32)>;
+
 /// A vector search of a collection.
 pub(crate) struct VectorQuery<'s> {
     pub(crate) connection: &'s Connection,
@@ -93,7 +96,7 @@ impl VectorQuery<'_> {
             }
             match threshold {
                 Some(product) if !self.is_indexed => {
-                    (min_product, limit) = (product - error, i64::MAX)
+                    (min_product, limit) = (product - error, i64::MAX);
                 }
                 _ => limit = limit.saturating_mul(8),
             }
@@ -115,7 +118,7 @@ impl VectorQuery<'_> {
         min_product: f64,
         filter: &DocumentFilter,
         documents: &mut Documents,
-    ) -> Result<(Vec<(ChunkRef, i32)>, usize, f64), DocsError> {
+    ) -> Result<(Nearest, usize, f64), DocsError> {
         let vector: Vec<f32> = self.vector.iter().map(|number| f32::from(*number)).collect();
         let dimensions = vector.len() as u32;
         let mut parameters: Vec<Parameter> =

@@ -146,7 +146,7 @@ fn generated_corpora_give_the_same_hits_scores_and_explanations() {
         corpus.all_chunks().unwrap().map(|hit| without_number(hit.unwrap())).collect()
     };
     assert!(all(&snapshot) == all(&folder));
-    assert_eq!(snapshot.find_document("same/3.txt").unwrap().is_some(), true);
+    assert!(snapshot.find_document("same/3.txt").unwrap().is_some());
     assert_eq!(snapshot.find_document("same/3.TXT").unwrap(), None);
 }
 
@@ -335,8 +335,7 @@ fn updates_write_what_changed_and_equal_a_fresh_load() {
     other.remove(&["x.md", "unknown"]).unwrap();
     assert_eq!(other.snapshot().unwrap().verify().unwrap(), [""; 0]);
     assert_eq!(build(&other).version, changed.version);
-    let mut rebuilt = BuildOptions::default();
-    rebuilt.from_scratch = true;
+    let rebuilt = BuildOptions { from_scratch: true, ..BuildOptions::default() };
     let rebuilt = other.build(&source, &rebuilt, &mut |_| {}).unwrap();
     assert_eq!((rebuilt.version, rebuilt.added.count), (changed.version, 49));
     other.drop_collection().unwrap();
