@@ -35,11 +35,9 @@ fn the_commands_of_the_document_run() {
     let Some((_, address)) = support::database() else { return };
     let scratch = Scratch::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let copied = Command::new("cp")
-        .arg("-r")
-        .arg(root.join("examples/handbook"))
-        .arg(scratch.0.join("handbook"));
-    assert!({ copied }.status().unwrap().success());
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg(root.join("examples/handbook")).arg(scratch.0.join("handbook"));
+    assert!(copy.status().unwrap().success());
     let document = fs::read_to_string(root.join("docs/postgres.md")).unwrap();
     let mut commands = 0;
     for block in document.split("```sh\n").skip(1) {

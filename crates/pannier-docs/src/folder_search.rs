@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use crate::chunk::chunk_id;
-use crate::corpus::{ChunkRef, Corpus, Retrieval, Retrieved};
+use crate::corpus::{ChunkIterator, ChunkRef, Corpus, Retrieval, Retrieved};
 use crate::document_index::ChunkTable;
 use crate::lexical::{Bm25Query, ExplainedScore};
 use crate::source::glob_set;
@@ -72,6 +72,10 @@ impl Corpus for DocumentIndex {
     fn list_documents(&self, start: usize, count: usize) -> Result<Vec<DocumentInfo>, DocsError> {
         let start = u32::try_from(start).unwrap_or(u32::MAX);
         (start..self.len()).take(count).map(|number| self.document_info(number)).collect()
+    }
+
+    fn all_chunks(&self) -> Result<ChunkIterator<'_>, DocsError> {
+        Ok(Box::new(self.all_chunks()?))
     }
 
     fn inspect(&self) -> Result<IndexStats, DocsError> {

@@ -84,7 +84,7 @@ pub(crate) fn build(
 ) -> Result<BuildSummary, DocsError> {
     with_files(source, |files, skipped| {
         let mut target = Target::open(pool, source, options)?;
-        let summary = target.update(files, skipped, source, options, progress)?;
+        let summary = target.update(files, &skipped, source, options, progress)?;
         target.finish(summary)
     })
 }
@@ -241,7 +241,7 @@ impl<'p> Target<'p> {
     fn update(
         &mut self,
         files: &[SourceDocument<'_>],
-        skipped: Vec<(String, SkipReason)>,
+        skipped: &[(String, SkipReason)],
         source: &DocumentSource,
         options: &BuildOptions<'_>,
         progress: &mut dyn FnMut(Progress),

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pannier_docs::corpus::{
-    ChunkRef, CollectionStats, Corpus, Retrieval, Retrieved, collection_version, id_of_chunk,
+    ChunkIterator, ChunkRef, CollectionStats, Corpus, Retrieval, Retrieved, collection_version,
+    id_of_chunk,
 };
 use pannier_docs::{
     Chunk, DocsError, Document, DocumentInfo, DocumentMetadata, Hit, IndexStats, Manifest,
@@ -23,6 +24,9 @@ use crate::{vectors, verify};
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
     SET LOCAL statement_timeout = '30s'; SET LOCAL idle_in_transaction_session_timeout = '120s';
     SET LOCAL jit = off";
+
+/// The number of chunks that are read at once when all are read.
+const CHUNKS_PER_PAGE: usize = 256;
 
 /// Two to the power of 128: sums of version hashes are modulo this number.
 const MODULUS: &str = "340282366920938463463374607431768211456";
@@ -374,6 +378,25 @@ impl Corpus for Snapshot {
             DocumentInfo::new(row.get(0), metadata, row.get::<_, i32>(3) as u64)
         };
         Ok(self.query(sql, parameters)?.iter().map(info).collect())
+    }
+
+    fn all_chunks(&self) -> Result<ChunkIterator<'_>, DocsError> {
+        let sql =
+            "SELECT id, chunk_count FROM pannier.document WHERE collection = $1 ORDER BY id_path";
+        let rows = self.query(sql, vec![self.own()])?;
+        let chunks = rows.into_iter().flat_map(|row| {
+            let (document, count) = (row.get::<_, i32>(0) as u32, row.get::<_, i32>(1) as u32);
+            (0..count).map(move |sequence| ChunkRef { document, sequence })
+        });
+        let chunks: Vec<ChunkRef> = chunks.collect();
+        let starts = (0..chunks.len()).step_by(CHUNKS_PER_PAGE);
+        Ok(Box::new(starts.flat_map(move |start| {
+            let page = &chunks[start..chunks.len().min(start + CHUNKS_PER_PAGE)];
+            match self.read_chunks(page) {
+                Ok(hits) => hits.into_iter().map(Ok).collect::<Vec<_>>(),
+                Err(error) => vec![Err(error)],
+            }
+        })))
     }
 
     fn inspect(&self) -> Result<IndexStats, DocsError> {

@@ -49,6 +49,9 @@ pub(crate) fn settings(count: usize) -> String {
     format!("SET LOCAL hnsw.ef_search = {ef}; SET LOCAL hnsw.iterative_scan = strict_order;")
 }
 
+/// Chunks with their dot products.
+type Nearest = Vec<(ChunkRef, i32)>;
+
 /// A vector search of a collection.
 pub(crate) struct VectorQuery<'s> {
     pub(crate) connection: &'s Connection,
@@ -93,7 +96,7 @@ impl VectorQuery<'_> {
             }
             match threshold {
                 Some(product) if !self.is_indexed => {
-                    (min_product, limit) = (product - error, i64::MAX)
+                    (min_product, limit) = (product - error, i64::MAX);
                 }
                 _ => limit = limit.saturating_mul(8),
             }
@@ -115,7 +118,7 @@ impl VectorQuery<'_> {
         min_product: f64,
         filter: &DocumentFilter,
         documents: &mut Documents,
-    ) -> Result<(Vec<(ChunkRef, i32)>, usize, f64), DocsError> {
+    ) -> Result<(Nearest, usize, f64), DocsError> {
         let vector: Vec<f32> = self.vector.iter().map(|number| f32::from(*number)).collect();
         let dimensions = vector.len() as u32;
         let mut parameters: Vec<Parameter> =
@@ -133,12 +136,20 @@ impl VectorQuery<'_> {
             }
         };
         let condition = filter.sql(&mut parameters);
-        // The collection is a number of ours, and the index has it as a condition.
+        let documents_of = match filter.is_empty {
+            true => String::new(),
+            false => format!("JOIN pannier.document d ON d.id = e.document AND {condition}"),
+        };
+        // The collection is a number of ours, and the index has it as a condition. Only the vectors of the best are returned.
         let sql = format!(
-            "SELECT e.document, e.sequence, d.path, d.date, e.vector::real[], -({own} <#> {query_vector})
-             FROM pannier.embedding e JOIN pannier.document d ON d.id = e.document AND {condition}
-             WHERE e.collection = {} {bound}
-             ORDER BY {own} <#> {query_vector} LIMIT $2",
+            "WITH best AS MATERIALIZED (
+                 SELECT e.document, e.sequence, {own} <#> {query_vector} AS distance
+                 FROM pannier.embedding e {documents_of} WHERE e.collection = {} {bound}
+                 ORDER BY {own} <#> {query_vector} LIMIT $2
+             )
+             SELECT document, sequence, d.path, d.date, e.vector::real[], -best.distance
+             FROM best JOIN pannier.embedding e USING (document, sequence)
+             JOIN pannier.document d ON d.id = best.document ORDER BY best.distance",
             self.collection
         );
         let rows = query(self.connection, sql, parameters)?;

@@ -104,7 +104,7 @@ fn readers_see_one_version_of_each_document_while_two_write() {
     std::thread::sleep(duration);
     is_over.store(true, Ordering::Relaxed);
     let counts: Vec<usize> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-    println!("writes {:?}, searches {:?}", &counts[..2], &counts[2..]);
+    eprintln!("writes {:?}, searches {:?}", &counts[..2], &counts[2..]);
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
     assert_eq!(database.snapshot().unwrap().verify().unwrap(), [""; 0]);
 }
@@ -133,7 +133,7 @@ fn loader(address: &str, folder: &Path) -> std::process::Child {
 #[test]
 fn a_killed_loader_or_server_leaves_whole_documents() {
     if std::env::var_os("PANNIER_POSTGRES").is_none() {
-        println!("skipped: PANNIER_POSTGRES is not set; see .ci/postgres");
+        eprintln!("skipped: PANNIER_POSTGRES is not set; see .ci/postgres");
         return;
     }
     let mut server = Server::start().unwrap();

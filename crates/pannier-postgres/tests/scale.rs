@@ -40,12 +40,6 @@ fn fill(database: &Database, first: usize, count: usize, options: &BuildOptions<
     started.elapsed()
 }
 
-fn percentiles(mut times: Vec<Duration>) -> String {
-    times.sort_unstable();
-    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
-    format!("p50 {:.1} ms, p99 {:.1} ms", at(0.5), at(0.99))
-}
-
 /// Returns the processor time of the server and of this process, in milliseconds. Unlike the time that passes, it does not depend
 /// on what else the machine does.
 fn processor_ms() -> [f64; 2] {
@@ -155,7 +149,7 @@ fn lexical_search_and_updates() {
              FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
              WHERE nspname = 'pannier' AND relkind = 'r' ORDER BY relname",
         );
-        println!("{size} chunks: {}", sizes.trim().replace('\n', "; "));
+        eprintln!("{size} chunks: {}", sizes.trim().replace('\n', "; "));
         let mut numbers = Numbers(4_711);
         let mut query = |low: usize, high: usize| -> String {
             let words = (0..4).map(|_| word(low + numbers.next(high - low)) + " ");
@@ -171,7 +165,7 @@ fn lexical_search_and_updates() {
         for (name, queries) in
             [("selective", &selective), ("frequent", &frequent), ("same matches", &same)]
         {
-            println!(
+            eprintln!(
                 "{name}: {}",
                 measure(queries.len(), |number| search(&database, &queries[number]))
             );
@@ -180,10 +174,10 @@ fn lexical_search_and_updates() {
             let text = text(&mut Numbers(number as u64 + 99), 110);
             database.put(&[("changed.txt", &text)], &BuildOptions::default()).unwrap();
         });
-        println!("one changed document: {changed}");
+        eprintln!("one changed document: {changed}");
     }
     let time = fill(&database, 0, 4_096, &BuildOptions::default());
-    println!("loading: {:.0} chunks/s", 4_096.0 / time.as_secs_f64());
+    eprintln!("loading: {:.0} chunks/s", 4_096.0 / time.as_secs_f64());
 }
 
 #[test]
@@ -198,7 +192,7 @@ fn the_index_of_vectors_finds_nearly_all() {
     let source = DocumentSource::new(scratch.docs());
     database.build(&source, &vectors, &mut |_| {}).unwrap();
     let count = EXACT_MAX_CHUNKS as usize + 10_000;
-    println!("loaded in {:?}", fill(&database, 0, count, &vectors));
+    eprintln!("loaded in {:?}", fill(&database, 0, count, &vectors));
     let queries: Vec<String> = (0..50).map(|seed| text(&mut Numbers(seed + 3), 12)).collect();
     let semantic = |database: &Database| -> Vec<Vec<String>> {
         let mut options = SearchOptions::default();
@@ -215,7 +209,7 @@ fn the_index_of_vectors_finds_nearly_all() {
     };
     let started = Instant::now();
     let exact = semantic(&database);
-    println!("exact: {:?} for a query", started.elapsed() / 50);
+    eprintln!("exact: {:?} for a query", started.elapsed() / 50);
     // The exact answers, by comparing with every vector.
     let query = &embedder.embed(&[&queries[0]]).unwrap()[0];
     let mut products: Vec<(i32, String)> = (0..count)
@@ -229,14 +223,14 @@ fn the_index_of_vectors_finds_nearly_all() {
     assert!(products.iter().take(50).map(|own| &own.1).eq(&exact[0]));
     let started = Instant::now();
     database.create_vector_index().unwrap();
-    println!("index of {count} vectors: {:?}", started.elapsed());
+    eprintln!("index of {count} vectors: {:?}", started.elapsed());
     let started = Instant::now();
     let approximate = semantic(&database);
-    println!("indexed: {:?} for a query", started.elapsed() / 50);
+    eprintln!("indexed: {:?} for a query", started.elapsed() / 50);
     let found = exact.iter().zip(&approximate).map(|(exact, own)| {
         exact.iter().filter(|path| own.contains(path)).count() as f64 / exact.len() as f64
     });
     let recall = found.sum::<f64>() / exact.len() as f64;
-    println!("recall@50: {recall:.4}");
+    eprintln!("recall@50: {recall:.4}");
     assert!(recall >= 0.98);
 }

@@ -18,8 +18,10 @@ fn a_server_opens_the_addresses_it_was_started_with() {
     database.build(&source, &BuildOptions::default(), &mut |_| {}).unwrap();
     let secret = address.replace("pannier@", "pannier:hunter2@");
     let away = "away=postgres://me:hunter2@127.0.0.1:1/db";
-    let folders: Vec<NamedFolder> =
-        [format!("team={secret}"), away.to_owned()].iter().map(|text| text.parse().unwrap()).collect();
+    let folders: Vec<NamedFolder> = [format!("team={secret}"), away.to_owned()]
+        .iter()
+        .map(|text| text.parse().unwrap())
+        .collect();
     let shelf = Shelf::default().with_documents(&folders).unwrap();
     let search = |index: &str| {
         let request = json!({ "query": "deploy", "index": index });
@@ -37,7 +39,10 @@ fn a_server_opens_the_addresses_it_was_started_with() {
         let error = search(name).unwrap_err();
         let message = shelf.without_paths(&error.to_string());
         if name == "away" {
-            assert!(message.contains("the server is away") && !message.contains("127.0.0.1"), "{message}");
+            assert!(
+                message.contains("the server is away") && !message.contains("127.0.0.1"),
+                "{message}"
+            );
         } else {
             assert!(message.contains("there is no document cache"), "{message}");
         }

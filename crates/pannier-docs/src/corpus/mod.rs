@@ -146,6 +146,9 @@ impl Retrieved {
     }
 }
 
+/// All chunks of a corpus.
+pub type ChunkIterator<'c> = Box<dyn Iterator<Item = Result<Hit, DocsError>> + 'c>;
+
 /// One version of a collection of documents that can be searched.
 pub trait Corpus: fmt::Debug + Send + Sync {
     /// Returns counts, settings and the version, which receipts record.
@@ -196,6 +199,13 @@ pub trait Corpus: fmt::Debug + Send + Sync {
     ///
     /// Errors of reading.
     fn list_documents(&self, start: usize, count: usize) -> Result<Vec<DocumentInfo>, DocsError>;
+
+    /// Returns every chunk, in the order of documents' ids.
+    ///
+    /// # Errors
+    ///
+    /// Errors of reading.
+    fn all_chunks(&self) -> Result<ChunkIterator<'_>, DocsError>;
 
     /// Computes statistics.
     ///

@@ -230,7 +230,7 @@ pub(crate) fn server() -> Option<&'static Server> {
     match SERVER.get_or_init(Server::start) {
         Ok(server) => Some(server),
         Err(problem) => {
-            println!("skipped: PostgreSQL: {problem}");
+            eprintln!("skipped: PostgreSQL: {problem}");
             None
         }
     }
