@@ -87,7 +87,8 @@ export class TextView {
       const from = Math.max(at, span.start);
       const to = Math.min(shown, span.end);
       const item = this.items[span.index];
-      const isFirst = span.start >= start;
+      // Beside the span, so that its first box is that of its text.
+      if (span.start >= start) pieces.push(el("span", { class: "hidden" }, `Item ${oneLine(item.id ?? `#${item.index}`, 60)}: `));
       pieces.push(
         el(
           "span",
@@ -96,7 +97,6 @@ export class TextView {
             "data-index": span.index,
             title: `${oneLine(item.id ?? `#${item.index}`, 60)}: ${counted(item.sentTokens ?? item.tokens ?? 0, "token")}`,
           },
-          isFirst ? el("span", { class: "hidden" }, `Item ${oneLine(item.id ?? `#${item.index}`, 60)}: `) : null,
           this.#marked(this.text.slice(from, to)),
         ),
       );

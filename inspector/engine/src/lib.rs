@@ -16,7 +16,9 @@ use pannier_core::{
     ContextBudget, ContextItem, Error, Explanation, Pipeline, Selection, Timestamp, TokenCounter,
 };
 use pannier_layout::{DocumentLayout, Template, TextLayout};
-use pannier_policy::{BudgetScope, Policy, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig};
+use pannier_policy::{
+    BudgetScope, Policy, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use wasm_bindgen::prelude::*;
@@ -181,7 +183,8 @@ impl Pool {
         if let Some(receipt) = receipt {
             if matches!(receipt.budget_scope, BudgetScope::Citations | BudgetScope::CustomRenderer)
             {
-                let problem = "its text has the format of its source, which this page does not render";
+                let problem =
+                    "its text has the format of its source, which this page does not render";
                 return Err(invalid(problem.to_owned()));
             }
             pool.template = receipt.template.clone();

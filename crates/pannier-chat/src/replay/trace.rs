@@ -155,19 +155,26 @@ impl SessionTrace {
                 history: history.iter().map(ReplayMessage::tokens).sum(),
                 ..TracedTurn::default()
             };
-            trace.everything_price +=
-                prices.cost(state.history, turn.history - state.history);
+            trace.everything_price += prices.cost(state.history, turn.history - state.history);
             state.history = turn.history;
             let json = request_json(history);
-            let fitted = Transcript::read(Provider::Anthropic, &json, reader.counter())
-                .and_then(|transcript| {
+            let fitted = Transcript::read(Provider::Anthropic, &json, reader.counter()).and_then(
+                |transcript| {
                     let fitted = chat.step(&transcript, &window)?;
                     let cuts = fitted.cuts().iter().map(|cut| {
-                        let form = if cut.form == CutForm::Omitted { "out".to_owned() } else { cut.form.to_string() };
-                        ((cut.message, cut.part), (form, cut.tokens_after, Some(cut.reason.to_string())))
+                        let form = if cut.form == CutForm::Omitted {
+                            "out".to_owned()
+                        } else {
+                            cut.form.to_string()
+                        };
+                        (
+                            (cut.message, cut.part),
+                            (form, cut.tokens_after, Some(cut.reason.to_string())),
+                        )
                     });
                     Ok((cuts.collect(), reader.read_request(&fitted.json())?))
-                });
+                },
+            );
             match fitted {
                 Ok((cuts, sent)) => state.add(session, &mut turn, &cuts, Sent::new(sent), prices),
                 Err(error) => {
@@ -231,7 +238,9 @@ impl State {
                 forms.insert(block, now.clone());
             }
         }
-        if let Some(previous) = self.previous.as_ref().filter(|previous| common < previous.blocks.len()) {
+        if let Some(previous) =
+            self.previous.as_ref().filter(|previous| common < previous.blocks.len())
+        {
             let first = turn.changes.iter().find(|change| change.block < self.blocks);
             let end = previous.blocks.len().min(sent.blocks.len()).max(common);
             let why = first.map(|change| match &change.why {
@@ -270,7 +279,14 @@ fn traced_blocks(blocks: &[(usize, Arc<Block>)], messages: &[ReplayMessage]) -> 
             _ => "user",
         };
         let text = block.text.chars().take(MAX_TEXT_CHARS).collect();
-        traced.push(TracedBlock { message: *message, role, kind, name, tokens: block.tokens, text });
+        traced.push(TracedBlock {
+            message: *message,
+            role,
+            kind,
+            name,
+            tokens: block.tokens,
+            text,
+        });
     }
     traced
 }

@@ -299,7 +299,7 @@ mod tests {
     fn the_bar_is_divided_by_kind() {
         let text = table(10, 9, 90, false);
         let lines: Vec<&str> = text.lines().take(2).collect();
-        assert_eq!(lines[0], "████████▓▓▓▓▓▓▓▓▓▒▒▒▒░░░░░░░░░  70 of 70 tokens (100 %)");
+        assert_eq!(lines[0], "█████████▓▓▓▓▓▓▓▓▒▒▒▒░░░░░░░░░  70 of 70 tokens (100 %)");
         assert_eq!(lines[1], "█ Document 20  ▓ Message 20  ▒ Memory 10  ░ 2 others 20");
     }
 }

@@ -58,9 +58,11 @@ pub(super) fn subset<'p>(file: &[u8], parts: impl IntoIterator<Item = &'p str>) 
 
     let nodes: Vec<usize> = (0..nodes).filter(|node| is_kept[*node]).collect();
     let mut body: Vec<u8> = nodes.iter().map(|node| labels[*node]).collect();
-    body.extend(nodes.chunks(2).map(|pair| {
-        pair.iter().rev().fold(0, |packed, node| packed << 4 | flags[*node])
-    }));
+    body.extend(
+        nodes
+            .chunks(2)
+            .map(|pair| pair.iter().rev().fold(0, |packed, node| packed << 4 | flags[*node])),
+    );
     for old in kept.iter().map(|(rank, _)| *rank).chain(kept.iter().map(|(_, right)| *right)) {
         body.extend_from_slice(&rank(old).to_le_bytes()[..3]);
     }
