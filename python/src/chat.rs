@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::errors::{self, invalid_input};
 use crate::json::{self, Written};
@@ -163,31 +164,23 @@ impl<'de> Deserialize<'de> for Fields<'de> {
     }
 }
 
-/// The number of comparisons for each message, before all are hashed.
-const COMPARISONS_PER_MESSAGE: usize = 16;
-
 /// Finds the given message of each message. Messages keep their order: an equal one is the first after the last that was
 /// found, and a changed one is the first between its neighbors that has the same role and ids.
 fn match_messages(given: &Written, messages: &[&RawValue]) -> Vec<Message> {
     let text = |range: &Range<usize>| &given.text[range.clone()];
-    // Mostly, comparing lengths is enough. Hashing all texts takes longer, but bounds the work if many changed.
-    let mut comparisons = COMPARISONS_PER_MESSAGE * given.messages.len();
-    let mut hashed: Option<HashMap<&str, Vec<usize>>> = None;
+    let mut positions: HashMap<u64, Vec<usize>> = HashMap::with_capacity(given.messages.len());
+    for (index, range) in given.messages.iter().enumerate() {
+        positions.entry(xxh3_64(text(range).as_bytes())).or_default().push(index);
+    }
     let mut next = 0;
     let mut matched = Vec::with_capacity(messages.len());
-    for message in messages {
-        let rest = &given.messages[next..];
-        let position = if rest.len() <= comparisons {
-            let found = rest.iter().position(|range| text(range) == message.get());
-            comparisons -= found.unwrap_or(rest.len());
-            found.map(|offset| next + offset)
-        } else {
-            let hashed = hashed.get_or_insert_with(|| positions_by_text(given));
-            let positions = hashed.get(message.get()).map_or(&[][..], Vec::as_slice);
-            positions.get(positions.partition_point(|position| *position < next)).copied()
-        };
+    for message in messages.iter().map(|message| message.get()) {
+        let equal = positions.get(&xxh3_64(message.as_bytes())).map_or(&[][..], Vec::as_slice);
+        let equal = &equal[equal.partition_point(|position| *position < next)..];
+        let position =
+            equal.iter().copied().find(|position| text(&given.messages[*position]) == message);
         next = position.map_or(next, |position| position + 1);
-        matched.push((position, position.is_none().then(|| message.get().to_owned())));
+        matched.push((position, position.is_none().then(|| message.to_owned())));
     }
     // Backwards, so that the position of the next match is known.
     let mut first_free = 0;
@@ -204,15 +197,6 @@ fn match_messages(given: &Written, messages: &[&RawValue]) -> Vec<Message> {
         first_free = matched[index].0.map_or(first_free, |position| position + 1);
     }
     matched
-}
-
-/// Returns the positions of each text among the given messages, in order.
-fn positions_by_text(given: &Written) -> HashMap<&str, Vec<usize>> {
-    let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (index, range) in given.messages.iter().enumerate() {
-        positions.entry(&given.text[range.clone()]).or_default().push(index);
-    }
-    positions
 }
 
 /// What a cut does not change in a message.

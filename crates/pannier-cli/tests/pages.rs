@@ -15,11 +15,12 @@ use std::process::{Command, Stdio};
 const PRELUDE: &str = r#"
 exec 2>&1
 set -euo pipefail
+ANTHROPIC_API_KEY=key
 pip() { :; }; npm() { :; }; claude() { :; }; codex() { :; }; ollama() { :; }; curl() { :; }
 cargo() { if [ "$1" = pannier ]; then pannier "${@:2}"; fi; }
 pannier() {
     case " $*" in
-        " serve "* | " gateway "* | *" http://"* | *" https://"* | *" minilm:"*) command pannier "$@" --help >/dev/null ;;
+        " serve "* | " gateway "* | *" http://"* | *" https://"* | *" minilm:"* | *"postgres://"*) command pannier "$@" --help >/dev/null ;;
         *) command pannier "$@" ;;
     esac
 }

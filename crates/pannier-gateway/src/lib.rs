@@ -212,7 +212,8 @@ pub async fn serve_until(
         let gateway = Arc::clone(&gateway);
         async move { Ok::<Response, Infallible>(gateway.forward(request).await) }
     });
-    let limits = ConnectionLimits { total: MAX_CONNECTIONS, per_address: MAX_CONNECTIONS };
+    let all = MAX_CONNECTIONS;
+    let limits = ConnectionLimits { total: all, per_address: all, waiting: all };
     serve_router(listener, service, limits, &drain, options.drain, signal).await;
     Ok(())
 }

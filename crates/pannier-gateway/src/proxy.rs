@@ -1,5 +1,6 @@
 //! Forwarding: from the head of a request to the end of its response.
 
+use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,6 +19,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use pannier_chat::Provider;
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 
 use crate::fit::{Decision, Fit, Fitter};
@@ -33,6 +35,9 @@ use crate::{GatewayError, GatewayOptions, encoding};
 /// The time in which a provider must accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The largest body that is decided about quickly.
+const MAX_LIGHT_BYTES: usize = 1 << 20;
+
 /// The time for which an idle connection to a provider is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -46,6 +51,10 @@ const RECEIPT: HeaderName = HeaderName::from_static("pannier-receipt");
 #[derive(Debug)]
 pub(crate) struct Gateway {
     fitter: Arc<Fitter>,
+    /// Decisions that run at once, about light and about heavy bodies. More than the processors can run would only take
+    /// memory, and light ones do not wait for heavy ones.
+    light: Semaphore,
+    heavy: Semaphore,
     upstreams: Upstreams,
     client: Client<HttpsConnector<HttpConnector>, Body>,
     is_strict: bool,
@@ -88,8 +97,11 @@ impl Gateway {
             .pool_timer(TokioTimer::new())
             .http1_preserve_header_case(true)
             .build(https);
+        let processors = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         Ok(Self {
             fitter: Arc::new(fitter),
+            light: Semaphore::new(2 * processors),
+            heavy: Semaphore::new(processors),
             upstreams: options.upstreams.clone(),
             client,
             is_strict: options.is_strict,
@@ -242,6 +254,9 @@ impl Gateway {
         let started = Instant::now();
         let (fitter, sent, own) = (Arc::clone(&self.fitter), headers.clone(), body.clone());
         let max_bytes = self.max_body_bytes;
+        let lane = if body.len() <= MAX_LIGHT_BYTES { &self.light } else { &self.heavy };
+        // A semaphore of ours is never closed.
+        let _permit = lane.acquire().await.ok();
         // Counting a long history takes longer than the reactor may wait.
         let decision =
             tokio::task::spawn_blocking(move || match encoding::decode(&sent, &own, max_bytes) {

@@ -101,7 +101,7 @@ fn regex(pattern: &str) -> String {
     let escape = |text: &str| -> String {
         let parts = text.chars().map(|c| match c.is_alphanumeric() || "/_-".contains(c) {
             true => c.to_string(),
-            false => format!("\\u{:04x}", u32::from(c)),
+            false => format!("\\U{:08x}", u32::from(c)),
         });
         parts.collect()
     };
@@ -118,6 +118,8 @@ fn regex(pattern: &str) -> String {
     // `{a,b}c` ends with c, but an escape or a class may have swallowed the beginning of the end.
     let after = whole[last..].chars().next().map_or(0, char::len_utf8);
     let is_simple = matches!(&whole[last..last + after], "*" | "?" | "}" | "]");
-    let end = if is_simple { escape(&whole[last + after..]) } else { String::new() };
+    // `**/x` matches x, too.
+    let end = whole[last + after..].trim_start_matches('/');
+    let end = if is_simple { escape(end) } else { String::new() };
     format!("{start}.*{end}$")
 }

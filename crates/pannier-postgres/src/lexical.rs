@@ -221,13 +221,14 @@ impl<'s> LexicalQuery<'s> {
                  ORDER BY bound.bound DESC FETCH FIRST $13 ROWS WITH TIES
              )
              SELECT best.document, best.bound, d.path, d.date, d.kind, d.chunk_words,
-                 weight.n, weight.own::int8, p.places
-             FROM best JOIN pannier.document d ON d.id = best.document
-             CROSS JOIN weight LEFT JOIN term ON term.n = weight.n
-             LEFT JOIN pannier.posting p
-                 ON p.collection = $1 AND p.term = term.term AND p.document = best.document
-             WHERE p.places IS NOT NULL OR term.n IS NULL"
+                 match.n, weight.own::int8, (
+                     SELECT places FROM pannier.posting p
+                     WHERE p.collection = $1 AND p.term = term.term AND p.document = best.document
+                 )
+             FROM best JOIN match USING (document) JOIN weight USING (n) LEFT JOIN term USING (n)
+             JOIN pannier.document d ON d.id = best.document"
         );
+        // Postings are looked up one by one: a join might read all of them.
         let rows = query(self.connection, sql, parameters)?;
         let mut candidates = BTreeMap::new();
         for row in rows {

@@ -152,11 +152,12 @@ fn filters_select_the_same_documents() {
     let scratch = Scratch::new();
     generate(&scratch, 60, 21);
     scratch.write("notes/ünï.md", "Word1 with the KELVIN sign \u{212a} and Straße");
+    scratch.write("deep/er/🦀,x.md", "word1");
     scratch.write("a+b (c).txt", "word1 100% of it's \"quoted\" \\ back");
     let folder = scratch.index(&BuildOptions::default());
     load(&database, &scratch.docs(), &BuildOptions::default());
     let snapshot = database.snapshot().unwrap();
-    let paths: [&[&str]; 14] = [
+    let paths: [&[&str]; 18] = [
         &["*.md"],
         &["notes/*"],
         &["**/*.py", "same/*"],
@@ -171,6 +172,10 @@ fn filters_select_the_same_documents() {
         &["notes/note[0-9].md"],
         &["Note[!1]*.md"],
         &["test_*1*.py"],
+        &["**/test_word2.py"],
+        &["notes/**/Note0.md", "**/🦀,x.md"],
+        &["**/a+b (c).txt"],
+        &["{notes,same}/**"],
     ];
     for paths in paths {
         let options = options(|own| {

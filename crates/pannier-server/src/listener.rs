@@ -1,7 +1,7 @@
 //! Connections: their number, their times, and their end.
 //!
 //! A connection waits while no request is under way: before its first one, and between two. Waiting connections are cheap
-//! to hold open, so they are what an attacker has most of. An address may have [`MAX_WAITING`] of them. A further one must
+//! to hold open, so they are what an attacker has most of. An address may have `waiting` of them. A further one must
 //! send the head of a request within [`SHORT_HEAD_TIMEOUT`], which every honest client does, also in a burst. If all
 //! connections are taken, the one that waited longest is closed, of the address that has most of them waiting.
 
@@ -25,9 +25,6 @@ use crate::IO_TIMEOUT;
 use crate::guard::PeerAddress;
 use crate::write_timeout::WriteTimeout;
 
-/// The number of connections of one address that may wait for long.
-const MAX_WAITING: usize = 32;
-
 /// The time in which further connections must send the head of their first request.
 const SHORT_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -47,11 +44,13 @@ pub struct ConnectionLimits {
     pub total: usize,
     /// Of one address; default 256.
     pub per_address: usize,
+    /// Of one address that may wait for long before they send a request; default 32.
+    pub waiting: usize,
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { total: 512, per_address: 256 }
+        Self { total: 512, per_address: 256, waiting: 32 }
     }
 }
 
@@ -108,7 +107,8 @@ impl Connections {
         if own.clone().count() >= self.limits.per_address {
             return Admitted::Refused;
         }
-        let is_short = own.filter(|connection| connection.is_waiting()).count() >= MAX_WAITING;
+        let is_short =
+            own.filter(|connection| connection.is_waiting()).count() >= self.limits.waiting;
         if state.open.len() >= self.limits.total && !state.evict() {
             return Admitted::Full;
         }
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn full_server_closes_the_oldest_connection_of_the_greediest_address() {
         let connections = Connections::default();
-        let ConnectionLimits { total, per_address } = connections.limits;
+        let ConnectionLimits { total, per_address, waiting } = connections.limits;
         let address = |last: u8| IpAddr::from([127, 0, 0, last]);
         let admit = |last: u8| {
             let close = CancellationToken::new();
@@ -326,7 +326,7 @@ mod tests {
         let greedy: Vec<_> = (0..per_address + 1).map(|_| admit(2)).collect();
         assert!(greedy[per_address].is_none());
         let short: Vec<bool> = greedy.iter().flatten().map(|(_, is_short, _)| *is_short).collect();
-        assert!(!short[MAX_WAITING - 1] && short[MAX_WAITING]);
+        assert!(!short[waiting - 1] && short[waiting]);
         for last in 3..(3 + total - per_address) {
             assert!(admit(last as u8).is_some() || last > 255);
         }
