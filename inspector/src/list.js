@@ -31,6 +31,8 @@ function by(items, key) {
   return items.map(({ index }) => index).sort((a, b) => keys[a] - keys[b] || a - b);
 }
 
+const HEAD_HEIGHT = 28;
+
 const STATES = {
   all: ["All", () => true],
   in: ["In", ({ isIn }) => isIn],
@@ -87,9 +89,10 @@ export class ListView {
     this.grid = el(
       "div",
       { class: "grid", role: "grid", tabindex: "0", "aria-label": "Items", "aria-rowcount": "1" },
-      el("div", { role: "rowgroup" }, this.header),
+      el("div", { role: "rowgroup", class: "heads" }, this.header),
       this.rows.box,
     );
+    this.rows.scrollIn(this.grid, HEAD_HEIGHT);
     this.grid.addEventListener("keydown", (event) => this.#key(event));
     this.grid.addEventListener("click", (event) => {
       const row = event.target.closest?.("[data-position]");
@@ -113,7 +116,7 @@ export class ListView {
 
   sortBy(sort) {
     this.sort = sort;
-    this.rows.box.scrollTop = 0;
+    this.rows.scroller.scrollTop = 0;
     this.#apply(false);
   }
 
@@ -135,7 +138,7 @@ export class ListView {
 
   #filter(change) {
     Object.assign(this, change);
-    this.rows.box.scrollTop = 0;
+    this.rows.scroller.scrollTop = 0;
     this.#states();
     this.#apply(false);
   }
@@ -180,9 +183,9 @@ export class ListView {
       cell.setAttribute("aria-sort", sort !== this.sort ? "none" : sort === "sending" ? "ascending" : "descending");
     }
     this.grid.setAttribute("aria-rowcount", String(this.shown.length + 1));
-    const top = keepsScroll ? this.rows.box.scrollTop : 0;
+    const top = keepsScroll ? this.rows.scroller.scrollTop : 0;
     this.rows.reset(this.shown.length);
-    this.rows.box.scrollTop = top;
+    this.rows.scroller.scrollTop = top;
     this.rows.update();
     this.status.textContent = hasFilter ? `${counted(this.shown.length, "item")} of ${count(this.items.length)}` : "";
     this.grid.classList.toggle("empty", this.shown.length === 0);
@@ -241,7 +244,7 @@ export class ListView {
   #key(event) {
     if (event.target !== this.grid || this.shown.length === 0) return;
     const at = this.shown.indexOf(this.selected);
-    const page = Math.max(1, Math.floor(this.rows.box.clientHeight / this.rows.height) - 1);
+    const page = Math.max(1, Math.floor(this.rows.scroller.clientHeight / this.rows.height) - 1);
     const steps = { ArrowDown: at + 1, ArrowUp: at < 0 ? 0 : at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: this.shown.length - 1 };
     if (!Object.hasOwn(steps, event.key)) return;
     event.preventDefault();

@@ -2,19 +2,27 @@
 
 import { el, perFrame } from "./format.js";
 
-/** A scrolling list of rows of equal height. `render(index)` returns the element of a row. */
+/** A list of rows of equal height. `render(index)` returns the element of a row. */
 export class VirtualRows {
   constructor(attributes, render) {
     this.render = render;
+    this.offset = 0;
     this.length = 0;
     this.height = 30;
     this.first = 0;
     this.rows = new Map();
     this.space = el("div", { class: "space", role: "presentation" });
     this.box = el("div", { class: "rows", ...attributes }, this.space);
+    this.scrollIn(this.box);
+  }
+
+  /** Scrolls in an element: the box itself, or one around it whose first `offset` pixels stay in view. */
+  scrollIn(scroller, offset = 0) {
+    this.scroller = scroller;
+    this.offset = offset;
     const update = perFrame(() => this.update());
-    this.box.addEventListener("scroll", update, { passive: true });
-    new ResizeObserver(update).observe(this.box);
+    scroller.addEventListener("scroll", update, { passive: true });
+    new ResizeObserver(update).observe(scroller);
   }
 
   /** Shows other rows. */
@@ -33,7 +41,7 @@ export class VirtualRows {
   }
 
   update() {
-    const { scrollTop, clientHeight } = this.box;
+    const { scrollTop, clientHeight } = this.scroller;
     const first = Math.max(0, Math.floor(scrollTop / this.height) - 6);
     const last = Math.min(this.length, Math.ceil((scrollTop + clientHeight) / this.height) + 6);
     for (const [index, row] of this.rows) {
@@ -67,9 +75,10 @@ export class VirtualRows {
   /** Scrolls until a row is visible. */
   reveal(index) {
     const top = index * this.height;
-    const { scrollTop, clientHeight } = this.box;
-    if (top < scrollTop) this.box.scrollTop = top;
-    else if (top + this.height > scrollTop + clientHeight) this.box.scrollTop = top + this.height - clientHeight;
+    const { scrollTop } = this.scroller;
+    const shown = this.scroller.clientHeight - this.offset;
+    if (top < scrollTop) this.scroller.scrollTop = top;
+    else if (top + this.height > scrollTop + shown) this.scroller.scrollTop = top + this.height - shown;
     this.update();
   }
 

@@ -33,7 +33,7 @@ for (let run = 0; run < RUNS; run++) {
         for (const entry of list.getEntries()) max = Math.max(max, entry.duration);
       });
       observer.observe({ type: "longtask" });
-      const rows = document.querySelector("#list .rows");
+      const rows = document.querySelector("#list .grid");
       for (let frame = 0; frame < 240; frame++) {
         rows.scrollTop = frame % 3 === 0 ? (rows.scrollHeight * frame) / 240 : rows.scrollTop + 137;
         await new Promise(requestAnimationFrame);

@@ -113,7 +113,8 @@ export async function openPage(file, { width = 1280, height = 800, colorScheme =
   return { page, problems, close: () => context.close() };
 }
 
-/** Opens files in a page by its input. */
+/** Opens files in a page by its input. Until the page has read them, it is not ready. */
 export async function openFiles(page, ...files) {
+  await page.evaluate(() => (document.body.dataset.ready = "opening"));
   await page.locator("input[type=file]").first().setInputFiles(files);
 }

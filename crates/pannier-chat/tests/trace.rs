@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use pannier_chat::ChatError;
 use pannier_chat::replay::{
-    BlockReader, FitSession, Prices, RecordedSession, SessionTrace, replay,
+    BlockReader, Figures, FitSession, Prices, RecordedSession, SessionTrace, TracedTurn, replay,
 };
 use pannier_policy::SessionOptions;
 use pannier_tokens::BytesOverFour;
 
 const SESSION: &str = include_str!("../../../examples/session.json");
 
-fn trace(budget: i64) -> (SessionTrace, pannier_chat::replay::Figures) {
+fn trace(budget: i64) -> (SessionTrace, Figures) {
     let mut reader = BlockReader::new(&BytesOverFour);
     let session = RecordedSession::read("session", SESSION, &mut reader).unwrap().remove(0);
     let step = || Ok::<(), ChatError>(());
@@ -29,8 +29,7 @@ fn sums_of_a_trace_are_the_figures_of_the_referee() {
     for budget in [500, 900, 1_200, 2_000, 100_000] {
         let (trace, figures) = trace(budget);
         let turns = &trace.turns;
-        let sum =
-            |of: fn(&pannier_chat::replay::TracedTurn) -> i64| turns.iter().map(of).sum::<i64>();
+        let sum = |of: fn(&TracedTurn) -> i64| turns.iter().map(of).sum::<i64>();
         assert_eq!(turns.len() as u64, figures.requests, "{budget}");
         assert_eq!(figures.read, sum(|turn| turn.read), "{budget}");
         assert_eq!(figures.written, sum(|turn| turn.written), "{budget}");

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use pannier::Failure;
 use pannier::ops::{PolicyName, ReplayBudget};
 use pannier_chat::ChatError;
 use pannier_chat::replay::{BlockReader, Prices, RecordedSession, SessionTrace};
@@ -105,7 +104,7 @@ impl TraceSession {
                 self.read_price.unwrap_or(default.read),
                 self.write_price.unwrap_or(default.write),
             );
-            let step = || Ok::<(), Failure>(control.step("replaying the session")?);
+            let step = || control.step("replaying the session");
             let policy = (self.policy.as_str(), options);
             Ok(SessionTrace::new(session, policy, budget, prices, &mut reader, step)?)
         })?;
