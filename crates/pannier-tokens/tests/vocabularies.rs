@@ -1,7 +1,7 @@
 //! The vocabularies of this crate are those of `bpe-openai`, and the classes of characters those of `regex-syntax`.
 //! This also writes the files: `OVERWRITE=1 cargo test -p pannier-tokens --features openai --test vocabularies`.
 //!
-//! The format is described in `src/encoding/vocabulary.rs`.
+//! The format is described in `src/encoding/compile.rs`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
