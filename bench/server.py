@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Measures the HTTP server as a team would use it; needs only Python's standard library.
 
-usage: bench/server.py [--server PATH] [--peer PATH] [--minutes N]
+usage: bench/server.py [--server PATH] [--peer PATH] [--only NAME] [--soak MINUTES]
 
 Prints, for the server and for another build of it (--peer):
 - the latency of `ping` beside four calls with bodies of 3.6 MB;
 - the latency of 1,000 mixed calls by 32 clients;
 - the latency of `ping` from 127.0.0.1 beside 256 half-open connections from 127.0.0.2;
 - resident memory before, and ten seconds after, a hundred calls with bodies of 4 MB;
-- with --minutes, resident memory after each minute of mixed load.
+- with --soak, only resident memory of the server at rest after each minute of mixed load.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -68,14 +69,14 @@ class Client:
     def __init__(self, server):
         self.server, self.connection = server, None
 
-    def call(self, body):
+    def call(self, body, path="/mcp"):
         """Sends a message, and returns the seconds until its response is read."""
         started = time.perf_counter()
         for attempt in range(2):
             if self.connection is None:
                 self.connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
             try:
-                self.connection.request("POST", "/mcp", body, HEADERS)
+                self.connection.request("POST", path, body, HEADERS)
                 response = self.connection.getresponse()
                 text = response.read()
                 break
@@ -147,6 +148,31 @@ def mixed_calls(seed):
     while True:
         kind = chooser.random()
         yield large if kind < 0.01 else middle if kind < 0.1 else chooser.choice(small)
+
+
+def soak_calls(seed):
+    """Mixed calls, others of the JSON API, new queries that no cache has, and few bodies of 4 MB."""
+    bodies, huge, chooser = mixed_calls(seed), pack(4_000_000), random.Random(seed)
+    words = "deploy roll back refund order ledger payment booking test release error rate people".split()
+    while True:
+        query = " ".join(chooser.choices(words, k=4)) + f" {chooser.randrange(10**6)}"
+        kind = chooser.random()
+        if kind < 0.002:
+            yield huge, "/mcp"
+        elif kind < 0.2:
+            path, request = chooser.choice([
+                ("search", {"query": query, "budget": 500}),
+                ("read", {"query": query, "budget": 500}),
+                ("memory", {"query": query, "budget": 400}),
+                ("snippets", {"query": query}),
+                ("count", {"texts": [query] * 20}),
+                ("chat", {"transcript": [{"role": "user", "content": query}], "budget": 100}),
+            ])
+            yield json.dumps(request), f"/v1/{path}"
+        elif kind < 0.4:
+            yield tool("search_docs", query=query, budget=500), "/mcp"
+        else:
+            yield next(bodies), "/mcp"
 
 
 def mixed(server, clients, calls):
@@ -226,22 +252,50 @@ def memory_after_large_calls(server):
           f"{after:.0f} MB ten seconds later ({after / before:.2f}x)")
 
 
-def soak(server, minutes):
+def soak(server, minutes, clients=8):
+    """Calls for fifty seconds of each minute. Prints resident memory after ten seconds' rest, and its most before that."""
+    rest, sizes, calls, failed = 10, [], 0, []
+    generators = [soak_calls(seed) for seed in range(clients)]
+
+    def run(bodies, end):
+        nonlocal calls
+        client = Client(server)
+        while time.time() < end and not failed:
+            try:
+                client.call(*next(bodies))
+                calls += 1
+            except Exception as error:
+                failed.append(error)
+
     for minute in range(minutes):
-        calls, end = 0, time.time() + 60
-        while time.time() < end:
-            times, _ = mixed(server, 8, 200)
-            calls += len(times)
-        print(f"  minute {minute + 1}: {calls} calls, {server.resident():.0f} MB", flush=True)
+        end, most = time.time() + 60 - rest, 0
+        threads = [threading.Thread(target=run, args=(bodies, end)) for bodies in generators]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            most = max(most, server.resident())
+            time.sleep(0.2)
+        if failed:
+            sys.exit(f"error: a call failed: {failed[0]}")
+        time.sleep(rest)
+        sizes.append(server.resident())
+        print(f"  minute {minute + 1}: {calls} calls, {sizes[-1]:.0f} MB at rest, at most {most:.0f} MB", flush=True)
+    half = sizes[len(sizes) // 2:]
+    print(f"  {calls} calls, none failed; at rest {half[0]:.0f} MB after half of the time, {half[-1]:.0f} MB at the end "
+          f"({half[-1] / half[0]:.2f}x)")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", default=ROOT / "target/release/pannier", type=pathlib.Path)
     parser.add_argument("--peer", type=pathlib.Path)
-    parser.add_argument("--minutes", default=0, type=int)
+    parser.add_argument("--soak", metavar="MINUTES", type=int)
     parser.add_argument("--only", choices=["ping", "mixed", "half-open", "memory"])
     arguments = parser.parse_args()
+    if arguments.soak:
+        with Server(arguments.server.resolve()) as server:
+            soak(server, arguments.soak)
+        return
     parts = {
         "ping": ping_beside_large_calls,
         "mixed": mixed_calls_of_many_clients,
@@ -254,9 +308,6 @@ def main():
             if arguments.only in (None, name):
                 with Server(program.resolve()) as server:
                     part(server)
-        if arguments.minutes and program == arguments.server:
-            with Server(program.resolve()) as server:
-                soak(server, arguments.minutes)
 
 
 main()

@@ -30,14 +30,27 @@ interface Model {
 
 export type FitOptions = Omit<ChatRequest, "transcript" | "explain"> & Model;
 export type SessionOptions = Omit<FitOptions, "once" | "previous">;
-export type PackOptions = Omit<PackRequest, "items" | "explain"> & Model;
+/** Templates are files, which the command and the Python package read. */
+export type PackOptions = Omit<PackRequest, "items" | "explain" | "template"> & Model;
 export type CountOptions = Omit<CountRequest, "texts"> & Model;
 
 /** Whether counts are exact. `assumed`: the model is not known. */
 export type Exactness = "exact" | "estimate" | "upper bound" | "assumed";
 
 /** A block that is sent in a shorter form. */
-export type Cut = { [key: string]: unknown };
+export interface Cut {
+  /** The recall id, which the request contains. */
+  id: string;
+  /** The position of its message in the history. */
+  message: number;
+  /** The position of its part in the message. */
+  part: number;
+  /** `omitted`: its whole turn is left out. */
+  form: "head-and-tail" | "first-line" | "duplicate" | "names" | "stub" | "short-input" | "beginning" | "omitted";
+  reason: string;
+  tokens_before: number;
+  tokens_after: number;
+}
 
 /** A message that could not be sent as it was. */
 export type Repair = { [key: string]: unknown };

@@ -1,6 +1,6 @@
 // The AI SDK: `prepareStep` fits the messages of each step into a budget. Needs `ai` 7 (Node 22 or later).
 
-import { loadEncoding, ChatSession } from "pannier";
+import { ChatSession, loadEncoding } from "pannier";
 import type { ModelMessage, PrepareStepFunction, ToolSet } from "ai";
 
 interface ChatMessage {
@@ -35,32 +35,42 @@ function toChat(message: ModelMessage): ChatMessage[] {
   return [calls.length > 0 ? { role: message.role, content, tool_calls: calls } : { role: message.role, content }];
 }
 
-/** The message with the texts of its fitted form: shorter tool results are the bulk of what is saved. */
-function withTexts(message: ModelMessage, fitted: ChatMessage[]): ModelMessage {
-  if (typeof message.content === "string") return { ...message, content: fitted[0]?.content ?? "" } as ModelMessage;
-  if (message.role !== "tool") return message;
-  const content = message.content.map((part) => {
-    const result = part.type === "tool-result" && fitted.find(({ tool_call_id }) => tool_call_id === part.toolCallId);
-    return result ? { ...part, output: { type: "text" as const, value: result.content ?? "" } } : part;
+/** The message with the texts, inputs and results of its fitted form. */
+function withFitted(message: ModelMessage, given: ChatMessage[], fitted: ChatMessage[]): ModelMessage {
+  const text = fitted[0]?.content ?? "";
+  if (typeof message.content === "string") return { ...message, content: text } as ModelMessage;
+  const results = new Map(fitted.map((result) => [result.tool_call_id, result.content ?? ""]));
+  const inputs = new Map(fitted[0]?.tool_calls?.map((call) => [call.id, call.function.arguments]));
+  const parts = message.content.map((part) => {
+    if (part.type === "tool-call") return { ...part, input: JSON.parse(inputs.get(part.toolCallId) ?? "{}") };
+    if (part.type !== "tool-result") return part;
+    return { ...part, output: { type: "text", value: results.get(part.toolCallId) ?? "" } };
   });
-  return { ...message, content };
+  if (message.role === "tool" || given[0]?.content === fitted[0]?.content) return { ...message, content: parts } as ModelMessage;
+  const calls = parts.filter(({ type }) => type === "tool-call");
+  return { ...message, content: [{ type: "text", text }, ...calls] } as ModelMessage;
 }
 
-/** Returns a `prepareStep` that sends at most `budget` tokens of messages. */
+/** Returns a `prepareStep` that sends at most `budget` tokens of messages. Tools and instructions are not counted. */
 export async function fitSteps(budget: number, model = "gpt-5"): Promise<PrepareStepFunction<ToolSet>> {
   await loadEncoding("o200k");
   const session = new ChatSession({ budget, model, provider: "openai" });
   return ({ messages }) => {
     const chats = messages.map(toChat);
-    const fitted = session.fit(chats.flat()).transcript;
-    if (fitted.length !== chats.flat().length) return {};
-    let position = 0;
-    return {
-      messages: messages.map((message, index) => {
-        const before = chats[index] ?? [];
-        const after = fitted.slice(position, (position += before.length));
-        return JSON.stringify(before) === JSON.stringify(after) ? message : withTexts(message, after);
-      }),
-    };
+    const { transcript, cuts = [] } = session.fit(chats.flat());
+    // Whole turns are omitted; all other messages are sent, in their order.
+    const omitted = new Set(cuts.filter(({ form }) => form === "omitted").map(({ message }) => message));
+    const sent: ModelMessage[] = [];
+    let [position, next] = [0, 0];
+    messages.forEach((message, index) => {
+      const given = chats[index] ?? [];
+      const isOmitted = omitted.has(position);
+      position += given.length;
+      if (isOmitted) return;
+      const fitted = transcript.slice(next, (next += given.length));
+      sent.push(JSON.stringify(given) === JSON.stringify(fitted) ? message : withFitted(message, given, fitted));
+    });
+    if (next !== transcript.length) throw new Error("the messages were repaired, so they cannot be sent back to the AI SDK");
+    return { messages: sent };
   };
 }

@@ -94,6 +94,14 @@ test("errors have a code, a message, a hint and the budget that is needed", () =
   assert.throws(() => pack([], { budget: 10, colour: "red" }), /colour/);
   assert.throws(() => pack([{ content: 5 }], { budget: 10 }), PannierError);
   assert.throws(() => fitChat("not JSON", { budget: 10 }), PannierError);
+  // Nothing that a browser reads is a file, and nothing is a server.
+  for (const options of [{ model: "file:tokenizer.json" }, { template: "chat.toml" }, { policy: "policy.toml" }]) {
+    assert.throws(() => pack(["a"], { budget: 10, ...options }), (error) => {
+      assert.equal(error.code, "invalid_input");
+      assert.match(error.message, /reads no tokenizer from files|no template|no policy/);
+      return !/server|--/.test(`${error.message} ${error.hint}`);
+    });
+  }
 });
 
 test("hostile values are errors, never a crash", () => {

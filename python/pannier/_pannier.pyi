@@ -1,7 +1,10 @@
 """The extension module."""
 
-from typing import Any
+from typing import Any, final
 
+__all__ = ["Fitted", "Run", "command", "detect", "fit_chat", "pack", "request", "schema"]
+
+@final
 class Fitted:
     @property
     def messages(self) -> list[tuple[int | None, str | None]]: ...
@@ -16,6 +19,7 @@ class Fitted:
     @property
     def warnings(self) -> list[str]: ...
 
+@final
 class Run:
     @property
     def selected(self) -> list[tuple[int, str | None]]: ...

@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::errors::{self, invalid_input};
 use crate::json::{self, Written};
@@ -167,23 +168,19 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 /// found, and a changed one is the first between its neighbors that has the same role and ids.
 fn match_messages(given: &Written, messages: &[&RawValue]) -> Vec<Message> {
     let text = |range: &Range<usize>| &given.text[range.clone()];
-    let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
-    // The last positions come first, so that the next one is popped.
-    for (index, range) in given.messages.iter().enumerate().rev() {
-        positions.entry(text(range)).or_default().push(index);
+    let mut positions: HashMap<u64, Vec<usize>> = HashMap::with_capacity(given.messages.len());
+    for (index, range) in given.messages.iter().enumerate() {
+        positions.entry(xxh3_64(text(range).as_bytes())).or_default().push(index);
     }
     let mut next = 0;
     let mut matched = Vec::with_capacity(messages.len());
-    for message in messages {
-        let positions = positions.get_mut(message.get());
-        let position = positions.and_then(|positions| {
-            while positions.last().is_some_and(|position| *position < next) {
-                positions.pop();
-            }
-            positions.pop()
-        });
+    for message in messages.iter().map(|message| message.get()) {
+        let equal = positions.get(&xxh3_64(message.as_bytes())).map_or(&[][..], Vec::as_slice);
+        let equal = &equal[equal.partition_point(|position| *position < next)..];
+        let position =
+            equal.iter().copied().find(|position| text(&given.messages[*position]) == message);
         next = position.map_or(next, |position| position + 1);
-        matched.push((position, position.is_none().then(|| message.get().to_owned())));
+        matched.push((position, position.is_none().then(|| message.to_owned())));
     }
     // Backwards, so that the position of the next match is known.
     let mut first_free = 0;

@@ -167,13 +167,15 @@ impl Writer {
         if self.bytes.len() + text.len() > MAX_BYTES {
             return mistake("the JSON text would exceed 1 GiB");
         }
-        // Writing to a vector does not fail.
-        let _ = serde_json::to_writer(&mut self.bytes, text);
+        self.bytes.push(b'"');
+        write_escaped(text.as_bytes(), &mut self.bytes);
+        self.bytes.push(b'"');
         Ok(())
     }
 
     fn integer(&mut self, number: &Bound<'_, PyInt>) -> Result<()> {
         if let Ok(number) = number.extract::<i64>() {
+            // Writing to a vector does not fail.
             let _ = serde_json::to_writer(&mut self.bytes, &number);
             return Ok(());
         }
@@ -332,6 +334,41 @@ impl Writer {
             document(value, &own)?;
         }
         self.dict(&own, 1)
+    }
+}
+
+/// Writes a text with escapes, as `serde_json` does. Blocks without any, which are most, are copied.
+fn write_escaped(text: &[u8], into: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let is_escaped = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    into.reserve(text.len());
+    for block in text.chunks(32) {
+        // Without an early end, the compiler compares many bytes at once.
+        if !block.iter().fold(false, |found, byte| found | is_escaped(*byte)) {
+            into.extend_from_slice(block);
+            continue;
+        }
+        for byte in block.iter().copied() {
+            let letter = match byte {
+                b'"' | b'\\' => byte,
+                b'\n' => b'n',
+                b'\r' => b'r',
+                b'\t' => b't',
+                0x08 => b'b',
+                0x0c => b'f',
+                _ if is_escaped(byte) => {
+                    let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+                    into.extend_from_slice(b"\\u00");
+                    into.extend_from_slice(&digits);
+                    continue;
+                }
+                _ => {
+                    into.push(byte);
+                    continue;
+                }
+            };
+            into.extend_from_slice(&[b'\\', letter]);
+        }
     }
 }
 

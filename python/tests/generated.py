@@ -6,7 +6,10 @@ import json
 import random
 from typing import Any
 
-WORDS = "deploy rollback error rate latency disk quota alert étude 東京 naïve 🚲 retry index token budget file line".split()
+WORDS = (
+    "deploy rollback error rate latency disk quota alert étude 東京 naïve 🚲 retry index token budget file line 返金 には 五日 かかります 订单 배송 "
+    "заказ τάξη استرداد ลูกค้า Straße 12345 3.14 foo_bar() {\"a\":1} --- don't WE'LL \u2028 \\"
+).split(" ")
 
 
 def text(chance: random.Random, most: int) -> str:

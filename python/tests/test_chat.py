@@ -27,6 +27,24 @@ def test_lists_give_lists_with_the_same_objects() -> None:
     assert fitted[2]["tool_call_id"] == "a" and len(fitted[2]["content"]) < len(LOG)
 
 
+@pytest.mark.parametrize("once", [False, True])
+def test_unchanged_messages_among_many_are_the_same_objects(once: bool) -> None:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Read all logs."}]
+    for number in range(600):
+        function = {"name": "read_log", "arguments": "{}"}
+        # Some messages repeat, with the same ids.
+        call = {"id": f"call_{number // 2}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": f"log {number % 7}: well\n" * 40})
+    options: dict[str, Any] = {"budget": 20_000, "model": "bytes/4", "provider": "openai", "once": once}
+    fitted = pannier.fit_chat(messages, **options)
+    assert fitted == json.loads(pannier.fit_chat(json.dumps(messages, separators=(",", ":")), **options))
+    positions = {id(message): position for position, message in enumerate(messages)}
+    same = [positions[id(message)] for message in fitted if id(message) in positions]
+    assert same == sorted(set(same)) and len(same) > 100
+    assert all(id(message) in positions for message in fitted if message in messages)
+
+
 def test_tuples_give_tuples() -> None:
     assert pannier.fit_chat(tuple(MESSAGES[:1]), budget=100) == tuple(MESSAGES[:1])
 

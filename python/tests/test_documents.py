@@ -16,6 +16,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", ROOT / "python" / "README.md", ROOT / "docs" / "python.md", *sorted((ROOT / "docs" / "python").glob("*.md"))]
+PAGES += [page for page in sorted((ROOT / "docs" / "how-to").glob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
 MODULES = sorted(module.name for module in pkgutil.walk_packages(pannier.__path__, "pannier."))
 FRAMEWORKS = {
     "langchain": "langchain", "llama_index": "llama_index.core", "pydantic_ai": "pydantic_ai",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import collections
 import enum
+import json
 import types
 from typing import Any
 
 import pannier
 import pytest
+from pannier import _pannier
 
 
 def user(content: Any) -> list[Any]:
@@ -125,6 +127,14 @@ def test_lengths_that_lie_are_not_asked() -> None:
 def test_large_numbers_keep_their_digits() -> None:
     messages = [{"role": "user", "content": "a", "seed": 2**100, "kind": BigEnum.BIG}]
     assert fit(messages)[0]["seed"] == 2**100
+
+
+def test_texts_are_escaped_as_json_dumps_does() -> None:
+    every = "".join(map(chr, range(0x80))) + "é東京🚲\u2028\x7f"
+    for offset in range(70):
+        messages = user("x" * offset + every + "y" * (70 - offset) + every[:offset])
+        fitted = _pannier.fit_chat(messages, {"budget": 1_000, "tokenizer": "bytes/4", "provider": "openai"})
+        assert fitted.given == json.dumps(messages, ensure_ascii=False, separators=(",", ":"))
 
 
 def test_mappings_and_enumerations_are_json() -> None:

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Arguments;
 
 use crate::ChatError;
-use crate::json::{self, Object, RawJson};
+use crate::json::{self, Element, Object, RawJson};
 use crate::message::{
     Body, Message, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
 };
@@ -34,10 +34,11 @@ const THINKING_CHARS_PER_TOKEN: usize = 4;
 
 pub(crate) fn read<'t>(
     path: Arguments<'_>,
-    raw: RawJson<'t>,
+    message: Element<'t>,
     is_first: bool,
 ) -> Result<Message<'t>, ChatError> {
-    let fields = json::object(path, raw)?;
+    let raw = message.raw;
+    let fields = message.object(path)?;
     let role = match &*json::required_str(path, &fields, "role")? {
         "user" => Role::User,
         "assistant" => Role::Assistant,
@@ -64,8 +65,8 @@ pub(crate) fn read<'t>(
         let part = text_part(content, PartLocation::Content, json::string(path, content)?);
         message.parts.push(part.with_body(Some(Body::Text(content))));
     } else if json::is_array(content) {
-        for (index, raw) in json::array(path, content)?.into_iter().enumerate() {
-            message.parts.push(read_block(format_args!("{path}[{index}]"), raw)?);
+        for (index, block) in json::elements(path, content)?.into_iter().enumerate() {
+            message.parts.push(read_block(format_args!("{path}[{index}]"), block)?);
         }
     } else {
         return Err(ChatError::invalid(path, "it must be a text, or a list of blocks"));
@@ -79,8 +80,9 @@ fn text_part(raw: RawJson<'_>, location: PartLocation, text: String) -> Part<'_>
     Part { is_kept, ..Part::new(raw, location, PartKind::Text, text) }
 }
 
-fn read_block<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Part<'t>, ChatError> {
-    let object = json::object(path, raw)?;
+fn read_block<'t>(path: Arguments<'_>, block: Element<'t>) -> Result<Part<'t>, ChatError> {
+    let raw = block.raw;
+    let object = block.object(path)?;
     let part = |kind, text: String| Part::new(raw, PartLocation::ContentArray, kind, text);
     let id = |name: &str| json::required_str(path, &object, name).map(Cow::into_owned);
     Ok(match &*json::required_str(path, &object, "type")? {
@@ -151,9 +153,10 @@ fn read_result(
         return Err(ChatError::invalid(path, "it must be a text, or a list of blocks"));
     }
     let (mut texts, mut tokens) = (Vec::new(), 0_i64);
-    for (index, raw) in json::array(path, content)?.into_iter().enumerate() {
+    for (index, block) in json::elements(path, content)?.into_iter().enumerate() {
         let path = format_args!("{path}[{index}]");
-        let object = json::object(path, raw)?;
+        let raw = block.raw;
+        let object = block.object(path)?;
         let (text, media_tokens) = match &*json::required_str(path, &object, "type")? {
             "text" => (json::optional_str(path, &object, "text")?, 0),
             "image" => ("[image]".to_owned(), IMAGE_TOKENS),
@@ -208,10 +211,10 @@ pub(crate) fn read_system(raw: RawJson<'_>) -> Result<(String, Option<String>), 
         return Ok((text, None));
     }
     let (mut texts, mut kept) = (Vec::new(), Vec::new());
-    let blocks = json::array("system", raw)?;
+    let blocks = json::elements("system", raw)?;
     let count = blocks.len();
-    for (index, raw) in blocks.into_iter().enumerate() {
-        let part = read_block(format_args!("system[{index}]"), raw)?;
+    for (index, block) in blocks.into_iter().enumerate() {
+        let part = read_block(format_args!("system[{index}]"), block)?;
         if part.is_kept {
             texts.push(part.text);
             kept.push(part.raw);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Arguments;
 
 use crate::ChatError;
-use crate::json::{self, Object, RawJson};
+use crate::json::{self, Element, Object, RawJson};
 use crate::message::{
     Body, Message, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
 };
@@ -28,8 +28,12 @@ const FILE_CHARS_PER_TOKEN: usize = 16;
 /// The characters of a thought signature per token.
 const SIGNATURE_CHARS_PER_TOKEN: usize = 4;
 
-pub(crate) fn read<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Message<'t>, ChatError> {
-    let fields = json::object(path, raw)?;
+pub(crate) fn read<'t>(
+    path: Arguments<'_>,
+    content: Element<'t>,
+) -> Result<Message<'t>, ChatError> {
+    let raw = content.raw;
+    let fields = content.object(path)?;
     let role = match json::optional_str(path, &fields, "role")?.as_str() {
         "" | "user" | "function" => Role::User,
         "model" => Role::Assistant,
@@ -46,8 +50,8 @@ pub(crate) fn read<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Message<
     let mut message = Message::new(raw, fields, role, &["role", "parts"]);
     if let Some(parts) = message.fields.get("parts") {
         let path = format_args!("{path}.parts");
-        for (index, raw) in json::array(path, parts)?.into_iter().enumerate() {
-            message.parts.push(read_part(format_args!("{path}[{index}]"), raw)?);
+        for (index, part) in json::elements(path, parts)?.into_iter().enumerate() {
+            message.parts.push(read_part(format_args!("{path}[{index}]"), part)?);
         }
     }
     Ok(message)
@@ -68,8 +72,9 @@ fn optional_str(
     field(object, camel, snake).map_or(Ok(String::new()), |value| json::string(path, value))
 }
 
-fn read_part<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Part<'t>, ChatError> {
-    let object = json::object(path, raw)?;
+fn read_part<'t>(path: Arguments<'_>, part: Element<'t>) -> Result<Part<'t>, ChatError> {
+    let raw = part.raw;
+    let object = part.object(path)?;
     let part = |kind, text: String, tokens| {
         Part::new(raw, PartLocation::ContentArray, kind, text).with_tokens(tokens)
     };
@@ -206,7 +211,7 @@ pub(crate) fn read_system(raw: RawJson<'_>) -> Result<String, ChatError> {
     if json::is_string(raw) {
         return json::string("systemInstruction", raw);
     }
-    let message = read(format_args!("systemInstruction"), raw).map(|message| message.text());
+    let message = read(format_args!("systemInstruction"), raw.into()).map(|message| message.text());
     // A system instruction may have any role.
     message.or_else(|_| Ok(json::compact(raw)))
 }

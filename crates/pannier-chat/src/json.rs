@@ -193,25 +193,81 @@ pub(crate) fn array<'t>(
     Ok(elements)
 }
 
+/// An element of a list. If it is an object, its fields were found when the list was split.
+#[derive(Clone, Debug)]
+pub(crate) struct Element<'t> {
+    pub(crate) raw: RawJson<'t>,
+    fields: Option<Object<'t>>,
+}
+
+impl<'t> From<RawJson<'t>> for Element<'t> {
+    fn from(raw: RawJson<'t>) -> Self {
+        Self { raw, fields: None }
+    }
+}
+
+impl<'t> Element<'t> {
+    /// Returns its fields, as [`object`] does.
+    pub(crate) fn object(self, path: impl Display) -> Result<Object<'t>, ChatError> {
+        self.fields.map_or_else(|| object(path, self.raw), Ok)
+    }
+}
+
+/// Returns the elements of a list, most of which are objects: their fields are found in the same pass.
+pub(crate) fn elements<'t>(
+    path: impl Display,
+    value: RawJson<'t>,
+) -> Result<Vec<Element<'t>>, ChatError> {
+    let text = value.inside('[').ok_or_else(|| mistyped(path, value, "a list"))?;
+    let (mut elements, mut rest) = (Vec::new(), after_separators(text));
+    while !rest.is_empty() {
+        let element;
+        (element, rest) = match split_object(rest) {
+            Some((raw, fields, rest)) => (Element { raw, fields: Some(fields) }, rest),
+            None => {
+                let (raw, rest) = split_value(rest);
+                (raw.into(), rest)
+            }
+        };
+        elements.push(element);
+        rest = after_separators(rest);
+    }
+    Ok(elements)
+}
+
+/// Splits JSON after the object at its beginning, and returns its fields. `None` if there is none, or its fields are invalid.
+fn split_object(json: &str) -> Option<(RawJson<'_>, Object<'_>, &str)> {
+    let (mut fields, mut rest) = (Vec::new(), after_separators(json.strip_prefix('{')?));
+    while !rest.starts_with('}') {
+        rest = split_field(rest, &mut fields).ok()?;
+    }
+    let rest = &rest[1..];
+    Some((RawJson(&json[..json.len() - rest.len()]), Object(fields), rest))
+}
+
+/// Adds the field at the beginning of JSON. Returns the JSON after it, or a problem of the object.
+fn split_field<'t>(json: &'t str, fields: &mut Vec<ObjectField<'t>>) -> Result<&'t str, String> {
+    let name = string_literal(json);
+    let rest = after_separators(&json[name.len()..]);
+    let name = unescaped(RawJson(name).inside('"').unwrap_or_default());
+    if fields.iter().any(|(other, _)| *other == name) {
+        return Err(format!("duplicate field `{name}`"));
+    }
+    if fields.len() == MAX_FIELDS {
+        return Err(format!("there are more than {MAX_FIELDS} fields"));
+    }
+    let (value, rest) = split_value(rest);
+    fields.push((name, value));
+    Ok(after_separators(rest))
+}
+
 /// Returns the fields of an object.
 pub(crate) fn object<'t>(path: impl Display, value: RawJson<'t>) -> Result<Object<'t>, ChatError> {
     let Some(text) = value.inside('{') else { return Err(mistyped(path, value, "an object")) };
-    let invalid = |problem: String| ChatError::invalid(path, format!("{problem}; fix the JSON"));
-    let (mut fields, mut rest) = (Vec::<ObjectField<'t>>::new(), after_separators(text));
+    let (mut fields, mut rest) = (Vec::new(), after_separators(text));
     while !rest.is_empty() {
-        let name = string_literal(rest);
-        rest = after_separators(&rest[name.len()..]);
-        let name = unescaped(RawJson(name).inside('"').unwrap_or_default());
-        if fields.iter().any(|(other, _)| *other == name) {
-            return Err(invalid(format!("duplicate field `{name}`")));
-        }
-        let value;
-        (value, rest) = split_value(rest);
-        fields.push((name, value));
-        rest = after_separators(rest);
-        if fields.len() > MAX_FIELDS {
-            return Err(invalid(format!("there are more than {MAX_FIELDS} fields")));
-        }
+        rest = split_field(rest, &mut fields)
+            .map_err(|problem| ChatError::invalid(&path, format!("{problem}; fix the JSON")))?;
     }
     Ok(Object(fields))
 }
@@ -380,8 +436,13 @@ pub(crate) fn with_field(object: &str, name: &str, value: Option<&str>) -> Strin
 
 /// Writes `text` as a JSON string.
 pub(crate) fn write_string(text: &str, into: &mut String) {
-    // Strings always serialize.
-    into.push_str(&serde_json::to_string(text).unwrap_or_default());
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        // Strings always serialize.
+        return into.push_str(&serde_json::to_string(text).unwrap_or_default());
+    }
+    into.push('"');
+    into.push_str(text);
+    into.push('"');
 }
 
 /// Writes fields as an object, and then `required` if it is not one of them. The value of a missing field is `None`.
@@ -459,8 +520,14 @@ mod tests {
             let texts = |values: Vec<&RawValue>| -> Vec<String> {
                 values.into_iter().map(|value| value.get().to_owned()).collect()
             };
-            let elements = array("", value).map(|list| list.iter().map(|value| value.get().to_owned()).collect());
-            prop_assert_eq!(elements.ok(), serde_json::from_str(&text).map(texts).ok());
+            let list = array("", value);
+            let list_texts = list.clone().map(|list| list.iter().map(|value| value.get().to_owned()).collect());
+            prop_assert_eq!(list_texts.ok(), serde_json::from_str(&text).map(texts).ok());
+            // Elements are the same, with the fields of objects.
+            for (value, element) in list.into_iter().flatten().zip(elements("", value).into_iter().flatten()) {
+                prop_assert_eq!(value, element.raw);
+                prop_assert_eq!(object("", value).ok().map(|object| object.0), element.object("").ok().map(|object| object.0));
+            }
             let fields = object("", value).map(|object| {
                 object.0.iter().map(|(name, value)| (name.to_string(), value.get().to_owned())).collect()
             });

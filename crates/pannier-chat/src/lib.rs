@@ -64,7 +64,7 @@ pub use logs::{History, LogFormat, RecordedRequest, RecordedUsage, SessionLog};
 pub use receipt::FitConfig;
 pub use session::{
     BlockPosition, ChatSession, Cut, CutForm, CutReason, Fitted, RecallRange, RecallStore,
-    RecallStoreOptions,
+    RecallStoreOptions, SentBlock,
 };
 pub use transcript::{Provider, Repair, Transcript, Trimmer};
 pub use trimmed::{ReusedPrefix, TrimmedTranscript};

@@ -276,6 +276,12 @@ impl<'t> Message<'t> {
         parts.filter_map(id).collect()
     }
 
+    /// Returns whether it is a user message with results.
+    pub(crate) fn answers_calls(&self) -> bool {
+        let is_result = |part: &Part<'_>| matches!(part.kind, PartKind::ToolResult { .. });
+        self.role == Role::User && self.kept().any(is_result)
+    }
+
     /// Returns whether it has parts other than thinking, or is an item of its own.
     pub(crate) fn has_content(&self) -> bool {
         let is_content = |part: &Part<'_>| {

@@ -3,7 +3,7 @@
 use std::fmt::Arguments;
 
 use crate::ChatError;
-use crate::json::{self, Object, ObjectField, RawJson};
+use crate::json::{self, Element, Object, ObjectField, RawJson};
 use crate::message::{
     Body, Message, NO_OUTPUT, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL,
     base64_tokens,
@@ -37,8 +37,12 @@ pub(crate) const FILE_CHARS_PER_TOKEN: usize = 16;
 pub(crate) const AUDIO_CHARS_PER_TOKEN: usize = 1_024;
 const AUDIO_RESPONSE_TOKENS: i64 = 1_000;
 
-pub(crate) fn read<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Message<'t>, ChatError> {
-    let fields = json::object(path, raw)?;
+pub(crate) fn read<'t>(
+    path: Arguments<'_>,
+    message: Element<'t>,
+) -> Result<Message<'t>, ChatError> {
+    let raw = message.raw;
+    let fields = message.object(path)?;
     let role = match &*json::required_str(path, &fields, "role")? {
         "system" | "developer" => Role::System,
         "user" => Role::User,
@@ -86,16 +90,17 @@ fn read_content<'t>(path: Arguments<'_>, message: &mut Message<'t>) -> Result<()
         let problem = "it must be a text, or a list of parts";
         return Err(ChatError::invalid(path, problem));
     }
-    let parts = json::array(path, content)?;
+    let parts = json::elements(path, content)?;
     message.has_empty_arrays |= parts.is_empty();
-    for (index, raw) in parts.into_iter().enumerate() {
-        message.parts.push(read_part(format_args!("{path}[{index}]"), raw)?);
+    for (index, part) in parts.into_iter().enumerate() {
+        message.parts.push(read_part(format_args!("{path}[{index}]"), part)?);
     }
     Ok(())
 }
 
-fn read_part<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Part<'t>, ChatError> {
-    let object = json::object(path, raw)?;
+fn read_part<'t>(path: Arguments<'_>, part: Element<'t>) -> Result<Part<'t>, ChatError> {
+    let raw = part.raw;
+    let object = part.object(path)?;
     let inner = |name: &str| -> Result<Object<'t>, ChatError> {
         let value = object.get(name);
         value.map_or(Ok(Object(Vec::new())), |value| {
@@ -169,17 +174,18 @@ fn read_assistant_fields<'t>(
     }
     if let Some(calls) = message.fields.get("tool_calls") {
         let path = format_args!("{path}.tool_calls");
-        let calls = json::array(path, calls)?;
+        let calls = json::elements(path, calls)?;
         message.has_empty_arrays |= calls.is_empty();
-        for (index, raw) in calls.into_iter().enumerate() {
-            message.parts.push(read_call(format_args!("{path}[{index}]"), raw)?);
+        for (index, call) in calls.into_iter().enumerate() {
+            message.parts.push(read_call(format_args!("{path}[{index}]"), call)?);
         }
     }
     Ok(())
 }
 
-fn read_call<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Part<'t>, ChatError> {
-    let object = json::object(path, raw)?;
+fn read_call<'t>(path: Arguments<'_>, call: Element<'t>) -> Result<Part<'t>, ChatError> {
+    let raw = call.raw;
+    let object = call.object(path)?;
     let id = json::required_str(path, &object, "id")?.into_owned();
     let kind = PartKind::ToolCall { id };
     let part = |text| Part::new(raw, PartLocation::ToolCalls, kind, text);

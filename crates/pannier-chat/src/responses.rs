@@ -5,7 +5,7 @@
 use std::fmt::Arguments;
 
 use crate::ChatError;
-use crate::json::{self, Object, RawJson};
+use crate::json::{self, Element, Object, RawJson};
 use crate::message::{
     Body, Message, NO_OUTPUT, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL,
     base64_tokens,
@@ -27,14 +27,15 @@ const KNOWN_FIELDS: [&str; 7] = ["type", "role", "content", "output", "call_id",
 /// The characters of encrypted reasoning per token.
 const REASONING_CHARS_PER_TOKEN: usize = 4;
 
-pub(crate) fn read<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Message<'t>, ChatError> {
+pub(crate) fn read<'t>(path: Arguments<'_>, item: Element<'t>) -> Result<Message<'t>, ChatError> {
+    let raw = item.raw;
     if json::is_string(raw) {
         // The whole input may be one text of the user.
         let mut message = Message::new(raw, Object(Vec::new()), Role::User, &[]);
         message.parts.push(text_part(raw, PartLocation::Content, raw, json::string(path, raw)?));
         return Ok(message);
     }
-    let fields = json::object(path, raw)?;
+    let fields = item.object(path)?;
     let kind = json::optional_str(path, &fields, "type")?;
     let call_id = json::optional_str(path, &fields, "call_id")?;
     match kind.as_str() {
@@ -43,7 +44,7 @@ pub(crate) fn read<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Message<
             let summary = inner_texts(path, &fields, "summary")?;
             let texts = [summary, inner_texts(path, &fields, "content")?].concat();
             let data = json::optional_str(path, &fields, "encrypted_content")?;
-            let part = item(raw, PartKind::Thinking, texts.join("\n"));
+            let part = item_part(raw, PartKind::Thinking, texts.join("\n"));
             let part = part.with_tokens(base64_tokens(&data, REASONING_CHARS_PER_TOKEN));
             Ok(assistant(fields, part))
         }
@@ -58,7 +59,7 @@ pub(crate) fn read<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Message<
             Ok(message)
         }
         kind if kind.ends_with("_call") && !call_id.is_empty() => {
-            let part = |text| item(raw, PartKind::ToolCall { id: call_id }, text);
+            let part = |text| item_part(raw, PartKind::ToolCall { id: call_id }, text);
             let part = match (fields.get("arguments"), fields.get("input"), fields.get("action")) {
                 (Some(_), ..) => with_call(path, part(String::new()), &fields, "arguments")?,
                 (None, Some(_), _) => with_call(path, part(String::new()), &fields, "input")?,
@@ -69,12 +70,12 @@ pub(crate) fn read<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Message<
             Ok(assistant(fields, part))
         }
         // A tool that the provider runs: the item has call and result.
-        _ => Ok(assistant(fields, item(raw, PartKind::Other, json::compact(raw)))),
+        _ => Ok(assistant(fields, item_part(raw, PartKind::Other, json::compact(raw)))),
     }
 }
 
 /// Returns a part that is a whole item.
-fn item(raw: RawJson<'_>, kind: PartKind, text: String) -> Part<'_> {
+fn item_part(raw: RawJson<'_>, kind: PartKind, text: String) -> Part<'_> {
     Part::new(raw, PartLocation::Item, kind, text)
 }
 
@@ -138,10 +139,10 @@ fn read_content<'t>(
         let is_kept = part.is_kept || message.answers.is_some();
         message.parts.push(Part { is_kept, ..part });
     } else if json::is_array(content) {
-        let parts = json::array(path, content)?;
+        let parts = json::elements(path, content)?;
         message.has_empty_arrays |= parts.is_empty();
-        for (index, raw) in parts.into_iter().enumerate() {
-            message.parts.push(read_part(format_args!("{path}[{index}]"), raw)?);
+        for (index, part) in parts.into_iter().enumerate() {
+            message.parts.push(read_part(format_args!("{path}[{index}]"), part)?);
         }
     } else {
         let part =
@@ -162,8 +163,9 @@ fn text_part<'t>(
     Part { is_kept: !part.text.is_empty(), ..part }
 }
 
-fn read_part<'t>(path: Arguments<'_>, raw: RawJson<'t>) -> Result<Part<'t>, ChatError> {
-    let object = json::object(path, raw)?;
+fn read_part<'t>(path: Arguments<'_>, part: Element<'t>) -> Result<Part<'t>, ChatError> {
+    let raw = part.raw;
+    let object = part.object(path)?;
     let media = |text: &str, tokens: i64| {
         let part = Part::new(raw, PartLocation::ContentArray, PartKind::Media, text.to_owned());
         part.with_tokens(tokens)

@@ -4,7 +4,7 @@
 //! Unpaired parts are dropped once, before selection. A call and its results then form a group, which the engine selects or
 //! drops together. One pass over `n` parts takes O(n log n) for lookups by call id.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::Provider;
 use crate::message::{Message, Part, PartKind, Role};
@@ -134,7 +134,7 @@ impl<'p, 't> ToolPairing<'p, 't> {
 
     /// Pairs the calls of each message with results in the next one.
     fn pair_adjacent(&mut self, provider: Provider) {
-        let (mut used, mut last_role) = (BTreeSet::new(), None);
+        let (mut used, mut last_role) = (HashSet::new(), None);
         // The calls of the previous message, and its position.
         let mut open: (BTreeSet<String>, usize) = (BTreeSet::new(), 0);
         for index in 0..self.messages.len() {
@@ -204,7 +204,7 @@ impl<'p, 't> ToolPairing<'p, 't> {
     }
 
     /// Pairs calls that the provider executes with their results in the same message.
-    fn pair_server_tools(&mut self, index: usize, used: &mut BTreeSet<String>) {
+    fn pair_server_tools(&mut self, index: usize, used: &mut HashSet<String>) {
         let (mut answered, mut open) = (BTreeSet::new(), BTreeSet::new());
         // In reverse, because a result follows its call.
         for part in self.messages[index].parts.iter().rev().filter(|part| part.is_kept) {

@@ -142,7 +142,7 @@ impl<'t> Transcript<'t> {
         let list_name = provider.list_name();
         let root = json::parse(text)?;
         let (request, list) = if json::is_array(root) {
-            (None, json::array("the list", root)?)
+            (None, json::elements("the list", root)?)
         } else {
             let request = json::object("the request", root)?;
             let Some(messages) = request.get(list_name) else {
@@ -163,7 +163,10 @@ impl<'t> Transcript<'t> {
                 return Err(ChatError::invalid("the request", problem));
             }
             let is_text = provider == Provider::Responses && json::is_string(messages);
-            let list = if is_text { vec![messages] } else { json::array(list_name, messages)? };
+            let list = match is_text {
+                true => vec![messages.into()],
+                false => json::elements(list_name, messages)?,
+            };
             is_continued =
                 responses::CONTINUED_FIELDS.iter().any(|name| request.get(name).is_some());
             let fields = request.0.into_iter();
@@ -172,13 +175,13 @@ impl<'t> Transcript<'t> {
             (Some(fields?.into_iter().flatten().collect()), list)
         };
         let mut messages = Vec::with_capacity(list.len());
-        for (number, raw) in list.into_iter().enumerate() {
+        for (number, element) in list.into_iter().enumerate() {
             let path = format_args!("{list_name}[{number}]");
             let mut message = match provider {
-                Provider::OpenAi => openai::read(path, raw)?,
-                Provider::Anthropic => anthropic::read(path, raw, number == 0)?,
-                Provider::Responses => responses::read(path, raw)?,
-                Provider::Gemini => gemini::read(path, raw)?,
+                Provider::OpenAi => openai::read(path, element)?,
+                Provider::Anthropic => anthropic::read(path, element, number == 0)?,
+                Provider::Responses => responses::read(path, element)?,
+                Provider::Gemini => gemini::read(path, element)?,
             };
             message.number = number;
             messages.push(message);

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use pannier_chat::{
     ChatError, ChatSession, Cut, CutForm, FitConfig, Fitted, Provider, RecallRange, RecallStore,
-    RecallStoreOptions, Transcript,
+    RecallStoreOptions, SentBlock, Transcript,
 };
 use pannier_core::ContextBudget;
 use pannier_policy::{PolicyRegistry, Receipt, Replay, SessionOptions};
@@ -17,6 +17,9 @@ use pannier_tokens::BytesOverFour;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::rules::{self, problems};
+
+const PROVIDERS: [Provider; 4] =
+    [Provider::OpenAi, Provider::Anthropic, Provider::Responses, Provider::Gemini];
 
 const PROFILES: [&str; 3] = ["careful", "balanced", "thrifty"];
 
@@ -32,13 +35,24 @@ fn read(provider: Provider, text: &str) -> Transcript<'_> {
     Transcript::read(provider, text, &BytesOverFour).unwrap()
 }
 
+/// The fields of requests that have the messages.
+const LISTS: [&str; 3] = ["messages", "input", "contents"];
+
 fn messages(value: &Value) -> &[Value] {
-    value.get("messages").unwrap_or(value).as_array().unwrap()
+    let list = LISTS.iter().find_map(|name| value.get(name));
+    list.unwrap_or(value).as_array().unwrap()
 }
 
 /// Returns the positions at which a request ends: before each response, and at the end.
 fn cuts(messages: &[Value]) -> Vec<usize> {
-    let is_response = |index: &usize| messages[*index]["role"] == "assistant";
+    let is_written = |message: &Value| {
+        message["role"] == "assistant"
+            || message["role"] == "model"
+            || message["type"] == "function_call"
+    };
+    // The items of one response follow each other.
+    let is_response =
+        |index: &usize| is_written(&messages[*index]) && !is_written(&messages[*index - 1]);
     (1..messages.len()).filter(is_response).chain([messages.len()]).collect()
 }
 
@@ -118,7 +132,10 @@ fn text(number: usize, lines: usize) -> String {
 /// Builds the same history for a provider.
 fn history(provider: Provider, steps: &[Step]) -> Value {
     let task = format!("Fix the build of `file_1.rs`. {}", "Do not break the tests. ".repeat(6));
-    let mut messages = vec![json!({ "role": "user", "content": task })];
+    let mut messages = match provider {
+        Provider::Gemini => vec![json!({ "role": "user", "parts": [{ "text": task }] })],
+        _ => vec![json!({ "role": "user", "content": task })],
+    };
     if provider == Provider::OpenAi {
         messages.insert(0, json!({ "role": "system", "content": "You are an agent." }));
     }
@@ -142,6 +159,34 @@ fn history(provider: Provider, steps: &[Step]) -> Value {
                 }));
                 messages.extend(answer.map(|text| json!({ "role": "user", "content": text })));
             }
+            Provider::Responses => {
+                let part =
+                    |text| json!([{ "type": "output_text", "text": text, "annotations": [] }]);
+                messages
+                    .extend(said.map(|text| json!({ "role": "assistant", "content": part(text) })));
+                messages.extend(calls.map(|(id, (name, input))| {
+                    json!({ "type": "function_call", "call_id": id, "name": name, "arguments": input.to_string() })
+                }));
+                messages.extend(ids.iter().map(|id| {
+                    json!({ "type": "function_call_output", "call_id": id, "output": result(step, number) })
+                }));
+                messages.extend(answer.map(|text| json!({ "role": "user", "content": text })));
+            }
+            Provider::Gemini => {
+                let part = |text| json!({ "text": text });
+                let name = call(step, number).0;
+                let calls = calls.map(|(id, (name, args))| {
+                    json!({ "functionCall": { "id": id, "name": name, "args": args } })
+                });
+                let parts: Vec<Value> = said.map(part).into_iter().chain(calls).collect();
+                messages.push(json!({ "role": "model", "parts": parts }));
+                let results = ids.iter().map(|id| {
+                    let output = json!({ "output": result(step, number) });
+                    json!({ "functionResponse": { "id": id, "name": name, "response": output } })
+                });
+                let parts: Vec<Value> = results.chain(answer.map(part)).collect();
+                messages.push(json!({ "role": "user", "parts": parts }));
+            }
             _ => {
                 let block = |text| json!({ "type": "text", "text": text });
                 let calls = calls.map(|(id, (name, input))| {
@@ -157,13 +202,19 @@ fn history(provider: Provider, steps: &[Step]) -> Value {
             }
         }
     }
-    json!({ "model": "m", "messages": messages })
+    let list = match provider {
+        Provider::Responses => "input",
+        Provider::Gemini => "contents",
+        _ => "messages",
+    };
+    json!({ "model": "m", list: messages })
 }
 
 /// Returns the request that ends before a position.
 fn request(history: &Value, end: usize) -> String {
     let mut request = history.clone();
-    match request.get_mut("messages") {
+    let list = LISTS.into_iter().find(|name| history.get(name).is_some());
+    match list.and_then(|name| request.get_mut(name)) {
         Some(list) => *list = messages(history)[..end].into(),
         None => request = messages(history)[..end].into(),
     }
@@ -173,6 +224,8 @@ fn request(history: &Value, end: usize) -> String {
 fn oracle(provider: Provider) -> rules::Provider {
     match provider {
         Provider::OpenAi => rules::Provider::OpenAi,
+        Provider::Responses => rules::Provider::Responses,
+        Provider::Gemini => rules::Provider::Gemini,
         _ => rules::Provider::Anthropic,
     }
 }
@@ -182,8 +235,13 @@ fn blocks(value: &Value) -> Vec<String> {
     let mut blocks = Vec::new();
     for message in messages(value) {
         let role = &message["role"];
+        if message.get("type").is_some() {
+            // An item is one block.
+            blocks.push(message.to_string());
+            continue;
+        }
         let calls = message["tool_calls"].as_array().into_iter().flatten();
-        let content = match &message["content"] {
+        let content = match message.get("parts").unwrap_or(&message["content"]) {
             Value::Array(parts) => parts.clone(),
             Value::Null => Vec::new(),
             // To Anthropic, that is the same.
@@ -225,7 +283,7 @@ fn check_request(
     for role in ["system", "user"] {
         let find = |value: &Value| {
             let message = messages(value).iter().find(|message| message["role"] == role).cloned();
-            message.map(|message| message["content"].clone())
+            message.map(|message| message.get("parts").unwrap_or(&message["content"]).clone())
         };
         let task = |value: &Value| {
             find(value).map(|content| match content {
@@ -274,7 +332,7 @@ fn contains(message: &Value, content: &str) -> bool {
             let is_input = |input: &Value| {
                 serde_json::from_str(content).is_ok_and(|value: Value| value == *input)
             };
-            fields.get("input").is_some_and(is_input)
+            fields.get("input").or(fields.get("args")).is_some_and(is_input)
                 || fields.values().any(|value| contains(value, content))
         }
         _ => false,
@@ -295,7 +353,7 @@ fn check_session(
     let options = options(profile);
     let new = || ChatSession::new(options.clone(), &BytesOverFour).with_query(query);
     let (session, mut stepwise) = (new(), new());
-    let mut previous: Option<(Vec<String>, Vec<Form>)> = None;
+    let mut previous: Option<(Vec<String>, Vec<Form>, Vec<SentBlock>)> = None;
     for end in cuts(messages(history)) {
         let text = request(history, end);
         let mut transcript = read(provider, &text);
@@ -331,21 +389,28 @@ fn check_session(
         let sent = blocks(&sent);
         let forms: Vec<Form> =
             fitted.cuts().iter().map(|cut| (cut.message, cut.part, cut.tokens_after)).collect();
-        if let Some((before, cut_before)) = &previous {
+        let own = fitted.blocks();
+        let tokens: i64 = own.iter().map(|block| block.tokens).sum();
+        prop_assert_eq!(tokens + 3, fitted.tokens());
+        if let Some((before, cut_before, own_before)) = &previous {
             // Between batches, the sent prefix is the same.
             let common = before.iter().zip(&sent).take_while(|(a, b)| a == b).count();
+            prop_assert_eq!(common == before.len(), own.starts_with(own_before));
             if !fitted.is_batch() {
                 prop_assert_eq!(common, before.len());
             }
-            let last = fitted.last_unchanged().unwrap();
-            prop_assert!(last.block < common, "{last:?} of {common}");
+            match fitted.last_unchanged() {
+                Some(last) => prop_assert!(last.block < common, "{last:?} of {common}"),
+                // The first block is the task, and got a note.
+                None => prop_assert!(fitted.is_batch() && common == 0, "{common}"),
+            }
             // Forms only shrink, and no block comes back.
             for (message, part, tokens) in cut_before {
                 let now = forms.iter().find(|cut| (cut.0, cut.1) == (*message, *part));
                 prop_assert!(now.is_some_and(|now| now.2 <= *tokens), "{message} {part}");
             }
         }
-        previous = Some((sent, forms));
+        previous = Some((sent, forms, own));
     }
     Ok(())
 }
@@ -358,7 +423,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..24),
         share in 0.03..0.9_f64,
         profile in prop::sample::select(&PROFILES[..]),
-        provider in prop::sample::select(vec![Provider::OpenAi, Provider::Anthropic]),
+        provider in prop::sample::select(&PROVIDERS[..]),
         pin in prop::option::weighted(0.3, 0..40_usize),
         query in prop::sample::select(vec!["", "value_3_1 of file_2.rs"]),
     ) {
@@ -468,6 +533,33 @@ fn all_messages_before_the_first_response_are_whole() {
             assert!(sent.contains(message["content"].as_str().unwrap()), "{provider}");
         }
     }
+}
+
+#[test]
+fn digests_depend_on_contents_and_not_on_cache_breakpoints() {
+    let digests = |text: &str| read(Provider::Anthropic, text).message_digests();
+    let call =
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"Bash","input":{}}]}"#;
+    let result = |fields: &str, text: &str| {
+        format!(
+            r#"{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"a",{fields}"content":"{text}"}}]}}"#
+        )
+    };
+    let plain = digests(&format!(
+        r#"[{{"role":"user","content":"Fix it."}},{call},{}]"#,
+        result("", "done")
+    ));
+    let marked = digests(&format!(
+        r#"[{{"role":"user","content":[{{"type":"text","text":"Fix it.","cache_control":{{"type":"ephemeral"}}}}]}},{call},{}]"#,
+        result(r#""cache_control":{"type":"ephemeral"},"#, "done")
+    ));
+    assert_eq!((plain.len(), &plain), (3, &marked));
+    let other = digests(&format!(
+        r#"[{{"role":"user","content":"Fix it!"}},{call},{}]"#,
+        result("", "failed")
+    ));
+    assert_eq!(plain[1], other[1]);
+    assert!(plain[0] != other[0] && plain[2] != other[2]);
 }
 
 #[test]

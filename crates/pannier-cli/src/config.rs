@@ -139,7 +139,10 @@ fn read_from(
             false => name,
         });
         // A relative path is relative to the file.
-        defaults.index = file.index.map(|index| folder.join(index));
+        // An address of a database is not a path.
+        let is_address = |index: &Path| index.to_str().is_some_and(|text| text.contains("://"));
+        let absolute = |index: PathBuf| if is_address(&index) { index } else { folder.join(index) };
+        defaults.index = file.index.map(absolute);
         globs = file.docs.glob;
         file.serve.relative_to(folder);
         serve = file.serve;

@@ -51,6 +51,12 @@ pub(crate) struct PathArguments {
 }
 
 impl PathArguments {
+    /// Creates arguments without hidden and ignored files.
+    #[cfg(feature = "inspector")]
+    pub(crate) fn new(paths: Vec<PathBuf>, globs: Vec<String>) -> Self {
+        Self { paths, globs, hidden: false, no_ignore: false }
+    }
+
     pub(crate) fn paths(&self) -> &[PathBuf] {
         &self.paths
     }

@@ -73,6 +73,18 @@ fn arguments() -> &'static OutputArguments {
     ARGUMENTS.get_or_init(OutputArguments::default)
 }
 
+/// Returns the file that replaces standard output.
+#[cfg(feature = "inspector")]
+pub(crate) fn file() -> Option<&'static Path> {
+    arguments().output.as_deref()
+}
+
+/// Returns whether standard output is a terminal.
+#[cfg(feature = "inspector")]
+pub(crate) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Returns whether the user asks for details.
 pub(crate) fn is_verbose() -> bool {
     arguments().verbose

@@ -8,13 +8,21 @@ pub(crate) struct Table {
     width: usize,
     indent: usize,
     right_aligned: &'static [bool],
+    /// The smallest width of the last column, even beyond the line.
+    min_last: usize,
     rows: Vec<(Vec<String>, Style)>,
 }
 
 impl Table {
     /// Creates a table; `right_aligned` has a flag for each column.
     pub(crate) fn new(width: usize, indent: usize, right_aligned: &'static [bool]) -> Self {
-        Self { width, indent, right_aligned, rows: Vec::new() }
+        Self { width, indent, right_aligned, min_last: 12, rows: Vec::new() }
+    }
+
+    /// Sets the smallest width of the last column: at 0, no line exceeds the width for it.
+    pub(crate) fn with_min_last(mut self, columns: usize) -> Self {
+        self.min_last = columns;
+        self
     }
 
     /// Adds a row.
@@ -41,7 +49,7 @@ impl Table {
             let mut line = " ".repeat(self.indent);
             for (column, cell) in cells.iter().enumerate() {
                 let is_last = column + 1 == columns;
-                let remaining = self.width.saturating_sub(line.width()).max(12);
+                let remaining = self.width.saturating_sub(line.width()).max(self.min_last);
                 let cell = if is_last { shorten(cell, remaining) } else { cell.clone() };
                 let padding = " ".repeat(widths[column].saturating_sub(cell.width()));
                 match self.right_aligned.get(column) {
@@ -106,6 +114,9 @@ fn escape_control(character: char) -> char {
 pub(crate) fn shorten(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
+    }
+    if columns == 0 {
+        return String::new();
     }
     let mut short = String::new();
     let mut width = 0;

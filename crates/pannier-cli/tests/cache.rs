@@ -268,7 +268,7 @@ fn a_remembered_folder_is_beside_the_index() {
     fs::write(folder.join("docs/more.md"), "Another password.").unwrap();
     let (code, text, notes) = run_in(&project, &["docs", "search", "password"]);
     assert!(code == Some(0) && !text.contains("Another"), "{text}");
-    assert!(notes.contains("which is not beside it"), "{notes}");
+    assert!(notes.contains("which is not next to it"), "{notes}");
     let (code, _, error) = run_in(&project, &["docs", "index"]);
     assert!(code == Some(2) && error.contains("name the folder"), "{error}");
     assert_eq!(run_in(&project, &["docs", "index", "../docs"]).0, Some(0));

@@ -20,11 +20,11 @@ fn documents_show_what_commands_print() {
     cases.default_bin_name("pannier").env("NO_COLOR", "1");
     cases.env("XDG_CONFIG_HOME", folder.join("config").display().to_string());
     for document in [
-        "README.md",
         "docs/commands.md",
         "docs/tokens.md",
         "docs/chat.md",
         "docs/evaluate-sessions.md",
+        "docs/inspector.md",
         "docs/documents.md",
         "docs/assembly.md",
         "docs/memory.md",

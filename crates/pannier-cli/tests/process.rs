@@ -259,6 +259,7 @@ fn a_knapsack_that_is_not_exact_warns() {
     assert_eq!(warning, "");
 }
 
+#[cfg(feature = "schema")]
 #[test]
 fn committed_schema_is_up_to_date() {
     let schema = run(&["policy", "schema"]).stdout;

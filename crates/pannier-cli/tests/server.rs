@@ -186,3 +186,29 @@ fn without_folders_the_server_has_those_of_the_project() {
     let answer = read(post(&server, "/v1/search", "", r#"{"query":"rollback"}"#));
     assert!(answer.contains("--index"), "{answer}");
 }
+
+#[test]
+fn invalid_options_end_the_server_at_once() {
+    let folder = folder("invalid");
+    for (arguments, code, reason) in [
+        (["--tokenizer", "nix"], 2, "nix"),
+        (["--allow-host", "https://box.example"], 2, "is not a host"),
+        (["--allow-origin", "box.example"], 2, "is not an origin"),
+        (["--index", "nowhere"], 4, "there is no index at nowhere"),
+        (["--snippets", "nowhere"], 2, "nowhere is not a folder"),
+        (["--token-file", "nowhere"], 6, "cannot read nowhere"),
+        (["--http", "0.0.0.0:0"], 2, "--token-file"),
+        (["--http", "box"], 2, "is not an address"),
+        (["--timeout", "0"], 2, "--timeout"),
+        (["--drain", "x"], 2, "--drain"),
+    ] {
+        let http = if arguments[0] == "--http" { [].as_slice() } else { &["--http", "0"] };
+        let command = [&["serve"], http, &arguments].concat();
+        let output = program(&folder, &command).output().unwrap();
+        let problem = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {problem}");
+        let errors: Vec<&str> =
+            problem.lines().filter(|line| line.starts_with("error: ")).collect();
+        assert!(matches!(errors[..], [error] if error.contains(reason)), "{problem}");
+    }
+}

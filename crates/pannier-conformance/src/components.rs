@@ -75,7 +75,7 @@ pub(crate) fn placer(name: &str) -> Result<PlacerPolicy, Problem> {
     Ok(PlacerPolicy::from_value(name.into())?)
 }
 
-/// Rewrites the keys of a scorer to those of a policy. The keys in `beside` are kept.
+/// Rewrites the keys of a scorer to those of a policy. The other keys that are given are kept.
 fn scorer_table(
     name: &str,
     mut table: Metadata,

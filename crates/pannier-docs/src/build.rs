@@ -27,7 +27,7 @@ use crate::stamps::{Content, Stamp, Stamps};
 use crate::store::{self, draft_name, lock, publish, publish_segment, sync_folder, write_synced};
 use crate::vectors::{ChunkVectors, IMPORTED_MODEL, VectorSource};
 use crate::{
-    DocsError, DocumentIndex, DocumentMetadata, DocumentSource, Hit, Manifest, catalog,
+    DocsError, DocumentIndex, DocumentMetadata, DocumentSource, Hit, Manifest, Model, catalog,
     document_index, verify,
 };
 
@@ -63,7 +63,7 @@ pub struct BuildOptions<'v> {
 }
 
 /// The result of a build.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BuildSummary {
     /// The version of the index.
@@ -125,8 +125,16 @@ impl RemovalReason {
     }
 }
 
+impl Progress {
+    /// Creates a report of `done` of `of` documents.
+    pub fn new(done: usize, of: usize, embedded: u64) -> Self {
+        Self { done, of, embedded }
+    }
+}
+
 impl PathCount {
-    fn add(&mut self, path: &str) {
+    /// Counts a path.
+    pub fn add(&mut self, path: &str) {
         self.count += 1;
         if self.paths.len() < MAX_LISTED_PATHS {
             self.paths.push(path.to_owned());
@@ -159,7 +167,8 @@ pub fn build(
         Err(DocsError::NoIndex { .. } | DocsError::Invalid { .. }) => None,
         Err(error) => return Err(error),
     };
-    check_vectors(index, previous.as_ref(), options)?;
+    let model = previous.as_ref().and_then(|previous| previous.manifest().model.as_ref());
+    check_vectors(index, model, options.vectors)?;
     store::clean(index, previous.as_ref());
     // Taken before the files are looked at.
     let now = SystemTime::now();
@@ -168,13 +177,12 @@ pub fn build(
 }
 
 /// Rejects a build that would drop vectors unasked.
-fn check_vectors(
+pub(crate) fn check_vectors(
     index: &Path,
-    previous: Option<&DocumentIndex>,
-    options: &BuildOptions<'_>,
+    model: Option<&Model>,
+    vectors: VectorSource<'_>,
 ) -> Result<(), DocsError> {
-    let model = previous.and_then(|previous| previous.manifest().model.as_ref());
-    let (VectorSource::Unspecified, Some(model)) = (options.vectors, model) else { return Ok(()) };
+    let (VectorSource::Unspecified, Some(model)) = (vectors, model) else { return Ok(()) };
     let needed = match model.name == IMPORTED_MODEL {
         true => "vectors for all chunks",
         false => "the same embedder",

@@ -83,6 +83,13 @@ impl Entry {
         bytes.extend_from_slice(&self.hash);
     }
 
+    /// Returns the hash of what the version of an index depends on.
+    pub(crate) fn version_hash(&self) -> [u8; 32] {
+        let mut bytes = Vec::new();
+        self.write_content(&mut bytes);
+        blake3::hash(&bytes).into()
+    }
+
     fn read(reader: &mut ByteReader<'_>) -> Option<Self> {
         let path = reader.read_str().filter(|path| is_contained_path(path))?.to_owned();
         let title = Some(reader.read_str()?.to_owned()).filter(|title| !title.is_empty());

@@ -154,6 +154,14 @@ pub struct Document {
     pub content: String,
 }
 
+impl Document {
+    /// Creates a document from its path, the SHA-256 of its text, and its text.
+    pub fn new(path: String, hash: &[u8], content: String) -> Self {
+        let version = format!("sha256:{}", hex(hash));
+        Self { id: path.to_lowercase(), path, version, content }
+    }
+}
+
 impl DocumentIndex {
     /// Opens the current version of an index. A later build does not change an open index.
     ///
@@ -339,19 +347,24 @@ impl DocumentIndex {
 
     /// Reads a document with its chunks, and checks that they match the chunk table.
     pub(crate) fn chunked_document(&self, number: u32) -> Result<Arc<ChunkedDocument>, DocsError> {
-        self.recent_documents.get_or_read(&number, ChunkedDocument::memory, || {
-            let (segment, document) = self.locate(number);
-            let record = segment.record(document)?;
-            let chunks = segment.chunks(document, &record)?;
-            let rows = segment.chunk_rows(document)?;
-            let is_equal = |(chunk, row): (&Chunk, &ChunkRow)| chunk.range == row.range();
-            if rows.len() != chunks.len() || !chunks.iter().zip(&rows).all(is_equal) {
-                let problem = format!("its chunks of {} do not match the document", record.path);
-                return Err(DocsError::invalid(&segment.folder.join(CHUNK_TABLE), problem));
-            }
-            let id = document_id(&record.path, &record.hash);
-            Ok(ChunkedDocument { record, id, chunks, rows })
-        })
+        self.recent_documents.get_or_read(
+            &number,
+            |found| Some(found.memory()),
+            || {
+                let (segment, document) = self.locate(number);
+                let record = segment.record(document)?;
+                let chunks = segment.chunks(document, &record)?;
+                let rows = segment.chunk_rows(document)?;
+                let is_equal = |(chunk, row): (&Chunk, &ChunkRow)| chunk.range == row.range();
+                if rows.len() != chunks.len() || !chunks.iter().zip(&rows).all(is_equal) {
+                    let problem =
+                        format!("its chunks of {} do not match the document", record.path);
+                    return Err(DocsError::invalid(&segment.folder.join(CHUNK_TABLE), problem));
+                }
+                let id = document_id(&record.path, &record.hash);
+                Ok(ChunkedDocument { record, id, chunks, rows })
+            },
+        )
     }
 
     /// Reads the text of a chunk, and checks its checksum.
@@ -435,8 +448,7 @@ impl DocumentIndex {
         let (segment, document) = self.locate(document);
         let record = segment.record(document)?;
         let content = segment.content(document, &record)?;
-        let version = format!("sha256:{}", hex(&record.hash));
-        Ok(Document { id: record.path.to_lowercase(), path: record.path, version, content })
+        Ok(Document::new(record.path, &record.hash, content))
     }
 
     fn check_number(&self, document: u32) -> Result<(), DocsError> {
@@ -485,24 +497,29 @@ impl DocumentIndex {
     /// Returns the posting lists of a term in chunks.
     pub(crate) fn chunk_postings(&self, term: &str) -> Result<Arc<TermPostings>, DocsError> {
         let table = self.chunk_table()?;
-        self.recent_postings.get_or_read(term, TermPostings::memory, || {
-            let mut postings = TermPostings::default();
-            for (number, segment) in self.segments.iter().enumerate() {
-                let Some(list) = segment.chunk_postings(term)? else { continue };
-                // Live chunks: all, less the deleted ones.
-                let (mut deleted, mut deleted_in_body) = (0, 0);
-                let read = list.for_each_of(&table.deleted[number], |_, counts| {
-                    deleted += 1;
-                    deleted_in_body += u32::from(counts.body > 0);
-                });
-                let corrupt = || segment.corrupt_postings(term, CHUNK_POSTINGS);
-                let live = list.count.checked_sub(deleted);
-                let live = live.zip(list.body_count.checked_sub(deleted_in_body));
-                let (live, live_in_body) = live.filter(|_| read.is_some()).ok_or_else(corrupt)?;
-                postings.add(number, list, live, live_in_body);
-            }
-            Ok(postings)
-        })
+        self.recent_postings.get_or_read(
+            term,
+            |postings| postings.memory(term),
+            || {
+                let mut postings = TermPostings::default();
+                for (number, segment) in self.segments.iter().enumerate() {
+                    let Some(list) = segment.chunk_postings(term)? else { continue };
+                    // Live chunks: all, less the deleted ones.
+                    let (mut deleted, mut deleted_in_body) = (0, 0);
+                    let read = list.for_each_of(&table.deleted[number], |_, counts| {
+                        deleted += 1;
+                        deleted_in_body += u32::from(counts.body > 0);
+                    });
+                    let corrupt = || segment.corrupt_postings(term, CHUNK_POSTINGS);
+                    let live = list.count.checked_sub(deleted);
+                    let live = live.zip(list.body_count.checked_sub(deleted_in_body));
+                    let (live, live_in_body) =
+                        live.filter(|_| read.is_some()).ok_or_else(corrupt)?;
+                    postings.add(number, list, live, live_in_body);
+                }
+                Ok(postings)
+            },
+        )
     }
 }
 

@@ -154,6 +154,15 @@ pub enum DocsError {
         path: PathBuf,
     },
 
+    /// A database that stores a collection failed.
+    #[error("{location}: {problem}")]
+    Store {
+        /// The address, without credentials.
+        location: String,
+        /// What happened, and what to do.
+        problem: String,
+    },
+
     /// Reading or writing failed.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {

@@ -34,6 +34,21 @@ pub struct SizeStats {
     pub max: u64,
 }
 
+impl IndexStats {
+    /// Creates statistics from a manifest, the token and word counts of all documents, and the sizes of chunks.
+    pub fn new(manifest: Manifest, tokens: u64, words: u64, sizes: Option<[u64; 3]>) -> Self {
+        let chunk_bytes = sizes.map(|[min, median, max]| SizeStats { min, median, max });
+        Self { manifest, tokens, words, chunk_bytes }
+    }
+}
+
+impl DocumentInfo {
+    /// Creates the description of a document.
+    pub fn new(path: String, metadata: DocumentMetadata, bytes: u64) -> Self {
+        Self { path, metadata, bytes }
+    }
+}
+
 /// The path, title, date and size of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -21,7 +21,7 @@ use crate::impacts::weighted_count;
 use crate::inverted_index::PostingList;
 use crate::manifest::CHUNK_POSTINGS;
 use crate::max_score::{self, Buffers, Cursor, SegmentDocuments, SegmentScorer, TopScores};
-use crate::segment::{Segment, TableRow};
+use crate::segment::Segment;
 use crate::term_postings::{SegmentPostings, TermPostings};
 use crate::word_counts::FieldCounts;
 use crate::{DocsError, DocumentIndex};
@@ -34,7 +34,7 @@ const DOCUMENT_SHARE: f64 = 0.3;
 /// The term-frequency saturation of an index with nothing but source code.
 const CODE_K1: f64 = 2.5;
 /// What a passage of a test counts, compared with one of other files.
-const TEST_WEIGHT: f64 = 0.8;
+pub(crate) const TEST_WEIGHT: f64 = 0.8;
 
 /// Returns the term-frequency saturation of an index in which this share of the chunks is source code.
 pub(crate) fn field_k1(code_share: f64) -> f64 {
@@ -56,14 +56,14 @@ pub enum Ranking {
 impl Ranking {
     /// Returns the weighted count of a term.
     #[inline]
-    fn count(self, counts: FieldCounts) -> u32 {
+    pub(crate) fn count(self, counts: FieldCounts) -> u32 {
         match self {
             Self::Body => counts.body,
             Self::Fields => weighted_count(counts),
         }
     }
 
-    fn document_share(self) -> f64 {
+    pub(crate) fn document_share(self) -> f64 {
         match self {
             Self::Fields => DOCUMENT_SHARE,
             Self::Body => 0.0,
@@ -95,6 +95,19 @@ pub struct TermScore {
     /// The part of the contribution that comes from the whole document.
     #[serde(skip_serializing_if = "is_zero_score")]
     pub document_score: f64,
+}
+
+impl TermScore {
+    /// Creates the contribution of a term by its counts, its score and the part that comes from the document.
+    pub(crate) fn new(
+        term: String,
+        in_query: u32,
+        chunks: u32,
+        (counts, score, document_score): (FieldCounts, f64, f64),
+    ) -> Self {
+        let FieldCounts { body: count, path, symbols } = counts;
+        Self { term, count, path, symbols, in_query, chunks, score, document_score }
+    }
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -135,6 +148,7 @@ pub(crate) struct Bm25Query<'c> {
     index: &'c DocumentIndex,
     table: &'c ChunkTable,
     ranking: Ranking,
+    bm25: Bm25<'c>,
     /// In clause order, which is the order of addition.
     clauses: Vec<ClauseMatches>,
 }
@@ -145,6 +159,47 @@ pub(crate) struct TfFactorTable {
     k1: f64,
     avg_words: f64,
     cached: Vec<f64>,
+}
+
+/// The factors of a ranking, by the statistics of a collection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bm25<'t> {
+    pub(crate) ranking: Ranking,
+    /// Term-frequency factors of chunks, and of documents.
+    pub(crate) chunks: &'t TfFactorTable,
+    pub(crate) documents: &'t TfFactorTable,
+}
+
+impl Bm25<'_> {
+    /// Returns the factor of a chunk, by the weighted count of a term.
+    #[inline]
+    pub(crate) fn chunk_factor(&self, kind: FileKind, words: u32, count: u32) -> f64 {
+        self.kind_weight(kind) * self.chunks.get(count, words)
+    }
+
+    /// Returns the factor of a document, by the weighted count of a term.
+    #[inline]
+    pub(crate) fn document_factor(&self, kind: FileKind, words: u32, count: u32) -> f64 {
+        let factor = self.documents.get(count, words);
+        self.kind_weight(kind) * self.ranking.document_share() * factor
+    }
+
+    /// Returns what a chunk counts by the kind of its file.
+    fn kind_weight(&self, kind: FileKind) -> f64 {
+        match (self.ranking, kind) {
+            (Ranking::Fields, FileKind::Test) => TEST_WEIGHT,
+            _ => 1.0,
+        }
+    }
+
+    /// Returns the score of a chunk by a clause, with the weight of the clause.
+    #[inline]
+    pub(crate) fn chunk_score(&self, weight: f64, kind: FileKind, words: u32, count: u32) -> f64 {
+        match count {
+            0 => 0.0,
+            count => weight * self.chunk_factor(kind, words, count),
+        }
+    }
 }
 
 /// Counts and lengths below these are precomputed.
@@ -189,10 +244,7 @@ impl<'c> Bm25Query<'c> {
                     let postings = index.chunk_postings(&term)?;
                     (term, postings)
                 }
-                Clause::Phrase(terms) => {
-                    let name = format!("\"{}\"", terms.join(" "));
-                    (name, Arc::new(phrase(index, &terms)?))
-                }
+                Clause::Phrase(terms) => (phrase_name(&terms), Arc::new(phrase(index, &terms)?)),
             };
             let count = match ranking {
                 Ranking::Fields => postings.count,
@@ -201,7 +253,12 @@ impl<'c> Bm25Query<'c> {
             let weight = idf(count, table.len() as usize) * f64::from(in_query);
             matched.push(ClauseMatches { name, in_query, weight, count, postings });
         }
-        Ok(Self { index, table, ranking, clauses: matched })
+        let chunks = match ranking {
+            Ranking::Fields => &table.field_tf_factors,
+            Ranking::Body => &table.tf_factors,
+        };
+        let bm25 = Bm25 { ranking, chunks, documents: &table.document_tf_factors };
+        Ok(Self { index, table, ranking, bm25, clauses: matched })
     }
 
     /// Returns the `count` best chunks of documents that `is_allowed` accepts, ordered by score, then by `tie_break`. The result
@@ -289,38 +346,12 @@ impl<'c> Bm25Query<'c> {
         bounds.get_or_init(|| postings.list.blocks.iter().map(bound).collect())
     }
 
-    /// Returns the factor of a chunk, by the weighted count of a term.
-    #[inline]
-    fn chunk_factor(&self, kind: FileKind, words: u32, count: u32) -> f64 {
-        self.kind_weight(kind) * self.tf_factors().get(count, words)
-    }
-
-    /// Returns the factor of a document, by the weighted count of a term.
-    #[inline]
-    fn document_factor(&self, row: TableRow, count: u32) -> f64 {
-        let factor = self.document_tf_factors().get(count, row.chunk_words);
-        self.kind_weight(row.kind) * self.ranking.document_share() * factor
-    }
-
-    /// Returns the term-frequency factors of chunks.
     fn tf_factors(&self) -> &TfFactorTable {
-        match self.ranking {
-            Ranking::Fields => &self.table.field_tf_factors,
-            Ranking::Body => &self.table.tf_factors,
-        }
+        self.bm25.chunks
     }
 
-    /// Returns the term-frequency factors of documents.
     fn document_tf_factors(&self) -> &TfFactorTable {
-        &self.table.document_tf_factors
-    }
-
-    /// Returns what a chunk counts by the kind of its file.
-    fn kind_weight(&self, kind: FileKind) -> f64 {
-        match (self.ranking, kind) {
-            (Ranking::Fields, FileKind::Test) => TEST_WEIGHT,
-            _ => 1.0,
-        }
+        self.bm25.documents
     }
 
     /// Returns the scores of ascending chunks, with contributions added in clause order.
@@ -345,16 +376,9 @@ impl<'c> Bm25Query<'c> {
                 let explained = &mut explained[index].1;
                 let score = parts.chunk + parts.document;
                 explained.score += score;
-                explained.terms.push(TermScore {
-                    term: clause.name.clone(),
-                    count: parts.counts.body,
-                    path: parts.counts.path,
-                    symbols: parts.counts.symbols,
-                    in_query: clause.in_query,
-                    chunks: clause.count,
-                    score,
-                    document_score: parts.document,
-                });
+                let (name, in_query) = (clause.name.clone(), clause.in_query);
+                let of = (parts.counts, score, parts.document);
+                explained.terms.push(TermScore::new(name, in_query, clause.count, of));
             })?;
         }
         Ok(explained)
@@ -421,14 +445,12 @@ impl<'c> Bm25Query<'c> {
             let segment = &self.index.segments()[own[0].location.segment as usize];
             let row = segment.table_row(own[0].location.own_document);
             let words = segment.chunk_words()?;
-            let document = clause.weight * self.document_factor(row, in_document);
+            let factor = self.bm25.document_factor(row.kind, row.chunk_words, in_document);
+            let document = clause.weight * factor;
             for (Requested { location, scored }, counts) in own.iter().zip(own_counts) {
                 let count = self.ranking.count(*counts);
                 let words = u32::from_le_bytes(words[location.own_chunk as usize]);
-                let chunk = match count {
-                    0 => 0.0,
-                    count => clause.weight * self.chunk_factor(row.kind, words, count),
-                };
+                let chunk = self.bm25.chunk_score(clause.weight, row.kind, words, count);
                 if let Some(index) = scored
                     && (count > 0 || self.ranking == Ranking::Fields)
                 {
@@ -447,11 +469,14 @@ struct Contribution {
     document: f64,
 }
 
-/// A score with the contribution of each clause.
+/// A BM25 score with the contribution of each query term.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ExplainedScore {
-    pub(crate) score: f64,
-    pub(crate) terms: Vec<TermScore>,
+#[non_exhaustive]
+pub struct ExplainedScore {
+    /// The sum of the contributions.
+    pub score: f64,
+    /// The contribution of each query term.
+    pub terms: Vec<TermScore>,
 }
 
 /// A chunk whose postings are read.
@@ -484,12 +509,13 @@ impl<F: Fn(u32) -> bool> SegmentScorer for QueryScorer<'_, '_, F> {
             _ => self.segment.table_row(document).kind,
         };
         let words = u32::from_le_bytes(self.words[chunk as usize]);
-        self.query.chunk_factor(kind, words, count)
+        self.query.bm25.chunk_factor(kind, words, count)
     }
 
     #[inline]
     fn document_factor(&self, document: u32, count: u32) -> f64 {
-        self.query.document_factor(self.segment.table_row(document), count)
+        let row = self.segment.table_row(document);
+        self.query.bm25.document_factor(row.kind, row.chunk_words, count)
     }
 
     #[inline]
@@ -544,6 +570,11 @@ pub(crate) fn clauses(query: &str) -> BTreeMap<Clause, u32> {
         clauses.retain(|clause, _| !is_stop_word_clause(clause));
     }
     clauses
+}
+
+/// Returns the name of a phrase: its terms in quotes.
+pub(crate) fn phrase_name(terms: &[String]) -> String {
+    format!("\"{}\"", terms.join(" "))
 }
 
 /// Returns the chunks of all segments that contain a phrase, with its count.

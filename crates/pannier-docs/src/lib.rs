@@ -36,11 +36,13 @@ mod assemble;
 mod build;
 mod catalog;
 mod chunk;
+pub mod corpus;
 mod document_index;
 mod embedder;
 mod error;
 pub mod eval;
 mod file_kind;
+mod folder_search;
 mod impacts;
 mod inspect;
 mod inverted_index;
@@ -75,11 +77,12 @@ pub use build::{
     BuildOptions, BuildSummary, PathCount, Progress, RemovalReason, build, for_each_chunk,
 };
 pub use chunk::{Chunk, ChunkSizes};
+pub use corpus::Corpus;
 pub use document_index::{Document, DocumentIndex};
 pub use embedder::{Embedder, EmbedderError, Model, quantize};
 pub use error::DocsError;
 pub use inspect::{DocumentInfo, IndexStats, SizeStats};
-pub use lexical::{Ranking, TermScore};
+pub use lexical::{ExplainedScore, Ranking, TermScore};
 pub use manifest::{Manifest, ManifestFile, ManifestSource, SegmentInfo};
 pub use metadata::{DocumentMetadata, parse_date};
 pub use reranker::{MAX_RERANKED, Reranker, RerankerScore, Reranking};
@@ -89,7 +92,7 @@ pub use search::{
 };
 pub use source::{DocumentSource, FileRules, SkipReason};
 pub use store::remove_drafts;
-pub use vectors::{ImportedVectors, VectorSource};
+pub use vectors::{ImportedVectors, VectorSource, dot_product};
 pub use verify::verify;
 
 /// The fuzz target: reading any bytes must not panic, and encoding must roundtrip.

@@ -183,6 +183,28 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// Creates the manifest of a collection that is not stored in files.
+    pub fn of_collection(
+        chunk_sizes: ChunkSizes,
+        model: Option<Model>,
+        root: String,
+        rules: FileRules,
+    ) -> Self {
+        Self {
+            format: Self::FORMAT,
+            version: String::new(),
+            documents: 0,
+            bytes: 0,
+            chunks: 0,
+            chunking: crate::corpus::chunking_version(chunk_sizes),
+            chunk_sizes,
+            model,
+            source: ManifestSource { root, rules },
+            segments: Vec::new(),
+            files: BTreeMap::new(),
+        }
+    }
+
     /// Reads the manifest of the current version of an index.
     ///
     /// # Errors

@@ -30,11 +30,11 @@ impl<K: Hash + Eq, V> Recent<K, V> {
         Self { max_generation_bytes: max_bytes / 2, state }
     }
 
-    /// Returns the value of a key, or reads it. `bytes` returns its size in memory.
+    /// Returns the value of a key, or reads it. `bytes` returns the memory of an entry, or `None` if the value is not kept.
     pub(crate) fn get_or_read<Q: Hash + Eq + ToOwned<Owned = K> + ?Sized, E>(
         &self,
         key: &Q,
-        bytes: impl FnOnce(&V) -> usize,
+        bytes: impl FnOnce(&V) -> Option<usize>,
         read: impl FnOnce() -> Result<V, E>,
     ) -> Result<Arc<V>, E>
     where
@@ -45,8 +45,10 @@ impl<K: Hash + Eq, V> Recent<K, V> {
             return Ok(value);
         }
         let value = Arc::new(read()?);
-        let entry = (bytes(&value), Arc::clone(&value));
-        self.with(|own| own.insert(key.to_owned(), entry, self.max_generation_bytes));
+        if let Some(bytes) = bytes(&value).filter(|bytes| *bytes <= self.max_generation_bytes) {
+            let entry = (bytes, Arc::clone(&value));
+            self.with(|own| own.insert(key.to_owned(), entry, self.max_generation_bytes));
+        }
         Ok(value)
     }
 
@@ -76,12 +78,9 @@ impl<K: Hash + Eq, V> Generations<K, V> {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;
         }
-        // A value that is larger than a generation is not kept.
-        if bytes <= max_bytes {
-            self.young_bytes += bytes;
-            let replaced = self.young.insert(key, entry);
-            self.young_bytes -= replaced.map_or(0, |(bytes, _)| bytes);
-        }
+        self.young_bytes += bytes;
+        let replaced = self.young.insert(key, entry);
+        self.young_bytes -= replaced.map_or(0, |(bytes, _)| bytes);
     }
 }
 
@@ -92,7 +91,7 @@ mod tests {
     #[test]
     fn recent_values_are_kept_within_the_limit() {
         let cache: Recent<String, usize> = Recent::new(100);
-        let bytes = |size: &usize| *size;
+        let bytes = |size: &usize| (*size > 0).then_some(*size);
         let unread = || -> Result<usize, ()> { panic!("it is cached") };
         let failed = cache.get_or_read("x", bytes, || Err(()));
         assert_eq!(failed, Err(()));
@@ -110,7 +109,11 @@ mod tests {
         }
         cache.get_or_read("49", bytes, unread).unwrap();
         assert_eq!(*cache.get_or_read("1", bytes, || Ok::<_, ()>(60)).unwrap(), 60);
-        // Too large to be kept.
+        // Too large to be kept, and no reason to drop others.
         assert_eq!(*cache.get_or_read("1", bytes, || Ok::<_, ()>(5)).unwrap(), 5);
+        cache.get_or_read("49", bytes, unread).unwrap();
+        // Not to be kept.
+        cache.get_or_read("2", bytes, || Ok::<_, ()>(0)).unwrap();
+        assert_eq!(*cache.get_or_read("2", bytes, || Ok::<_, ()>(6)).unwrap(), 6);
     }
 }

@@ -131,7 +131,7 @@ pub(crate) struct SourceFile {
     root: Arc<Path>,
     /// Its path relative to the root, with forward slashes.
     pub(crate) path: String,
-    /// The lowercased path, if that is another one.
+    /// The lowercased path, if it differs from the path.
     lowercase: Option<Box<str>>,
     /// The title and date from the caller; `None` keeps those of the index.
     pub(crate) metadata: Option<Box<DocumentMetadata>>,

@@ -4,6 +4,9 @@ use std::sync::OnceLock;
 
 use crate::inverted_index::PostingList;
 
+/// The memory of a cached term besides its lists: its slot in the table and its allocations, roughly.
+const ENTRY_BYTES: usize = 160;
+
 /// The posting lists of a term in the chunks of all segments.
 #[derive(Debug, Default)]
 pub(crate) struct TermPostings {
@@ -32,11 +35,12 @@ impl TermPostings {
         self.body_count += body_count;
     }
 
-    /// Returns its size in memory.
-    pub(crate) fn memory(&self) -> usize {
+    /// Returns the memory of a cached term. An absent one is not cached: clients can send any number of them.
+    pub(crate) fn memory(&self, term: &str) -> Option<usize> {
         let list = |own: &SegmentPostings| {
             own.list.memory() + own.list.blocks.len() * 16 + size_of::<SegmentPostings>()
         };
-        size_of::<Self>() + self.lists.iter().map(list).sum::<usize>()
+        let lists = self.lists.iter().map(list).sum::<usize>();
+        (!self.lists.is_empty()).then(|| ENTRY_BYTES + term.len() + lists)
     }
 }

@@ -50,7 +50,8 @@ pub enum VectorSource<'v> {
 }
 
 impl<'v> VectorSource<'v> {
-    pub(crate) fn model(self) -> Option<&'v Model> {
+    /// Returns the model of the vectors.
+    pub fn model(self) -> Option<&'v Model> {
         match self {
             Self::Unspecified | Self::None => None,
             Self::Embedder(embedder) => Some(embedder.model()),
@@ -134,6 +135,13 @@ impl ImportedVectors {
             model: Model::new(IMPORTED_MODEL, hash.finalize().to_hex().as_str(), dimensions),
             vectors,
         })
+    }
+}
+
+impl ImportedVectors {
+    /// Returns the vector of a chunk.
+    pub fn get(&self, id: &str) -> Option<&[i16]> {
+        self.vectors.get(id).map(Vec::as_slice)
     }
 }
 
@@ -291,14 +299,14 @@ impl<'v> ChunkVectors<'v> {
     }
 }
 
-fn key(text: &str) -> VectorKey {
+pub(crate) fn key(text: &str) -> VectorKey {
     let mut key = [0; KEY_BYTES];
     key.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..KEY_BYTES]);
     key
 }
 
 /// Returns the dot product of two vectors of length 1, which is exact. Longer vectors wrap.
-pub(crate) fn dot_product(left: &[i16], right: &[i16]) -> i32 {
+pub fn dot_product(left: &[i16], right: &[i16]) -> i32 {
     let products = left.iter().zip(right).map(|(a, b)| i32::from(*a) * i32::from(*b));
     products.fold(0, i32::wrapping_add)
 }

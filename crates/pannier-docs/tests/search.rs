@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_docs::{
-    BuildOptions, ChunkSizes, DocsError, DocumentIndex, DocumentMetadata, Filters, Fusion, Hit,
-    ImportedVectors, QueryVector, Ranking, SearchMode, SearchOptions, VectorSource, build,
+    BuildOptions, ChunkSizes, Corpus, DocsError, DocumentIndex, DocumentMetadata, Filters, Fusion,
+    Hit, ImportedVectors, QueryVector, Ranking, SearchMode, SearchOptions, VectorSource, build,
     for_each_chunk, parse_date, verify,
 };
 use proptest::prelude::*;
@@ -420,7 +420,7 @@ fn neighbors_are_adjacent_chunks() {
     let neighbors: Vec<(String, Vec<String>)> = hits
         .iter()
         .map(|hit| {
-            let neighbors = cache.neighbors(hit).unwrap();
+            let neighbors = cache.neighbors(std::slice::from_ref(hit)).unwrap();
             (hit.heading_path.clone(), neighbors.into_iter().map(|hit| hit.heading_path).collect())
         })
         .collect();

@@ -39,6 +39,8 @@ pub use error::SessionError;
 pub use front_matter::{MAX_FRONT_MATTER_BYTES, SplitDocument, is_fence, split_front_matter};
 pub use lock::FileLock;
 pub use read::{read_bounded, read_file_bounded};
-pub use replace::{replace_file, replace_file_through, replace_file_with};
+pub use replace::{
+    replace_file, replace_file_through, replace_file_with, replace_private_file_unsynced,
+};
 pub use session_id::SessionId;
 pub use session_store::{SessionFile, SessionStore};

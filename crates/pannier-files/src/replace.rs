@@ -45,7 +45,11 @@ pub fn replace_file_through(
 }
 
 /// Replaces a file that only the user can read, without waiting for the disk: after a power failure it may be empty or old.
-pub(crate) fn replace_private_file_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+///
+/// The error of the operating system; the file is then unchanged.
+pub fn replace_private_file_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary_path(path);
     let mut options = File::options();
     options.write(true).create_new(true);

@@ -1,18 +1,15 @@
 //! Token counts of texts that a client has sent before.
 //!
 //! An agent sends its history again with every request, and counting takes most of the time. The counts of each client are
-//! kept apart: what one client has sent must not make another one's request faster. A client is a keyed hash of its
-//! credential, so the gateway holds neither credentials nor texts.
+//! kept apart: what one client has sent must not make another one's request faster. Texts are known by keyed hashes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
 use pannier::TokenCounter;
 use pannier::engine::item::Exactness;
 
-use crate::headers::SESSION;
+use crate::identity::Client;
 
 /// The number of clients that are remembered.
 const MAX_CLIENTS: usize = 256;
@@ -23,21 +20,15 @@ const MAX_COUNTS: usize = 1 << 15;
 /// Shorter texts are counted faster than they are found.
 const MIN_BYTES: usize = 64;
 
-/// The headers by which providers know a client.
-const CREDENTIALS: [&str; 3] = ["x-api-key", "api-key", "openai-organization"];
+/// The key of a client's texts, for one tokenizer.
+type Key = [u8; 32];
 
 /// The counts of all clients.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct KnownCounts {
-    /// Without it, nobody can find out by hashing what a client has sent.
-    secret: [u8; 32],
     /// In the order of their last requests.
-    clients: Mutex<Vec<(Client, Arc<Mutex<Counts>>)>>,
+    clients: Mutex<Vec<(Key, Arc<Mutex<Counts>>)>>,
 }
-
-/// A client with a tokenizer: a keyed hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Client([u8; 32]);
 
 /// The counts of one client: those since the last change of generations, and those before.
 #[derive(Debug, Default)]
@@ -65,45 +56,23 @@ impl Counts {
 }
 
 impl KnownCounts {
-    /// Knows nothing.
-    pub(crate) fn new() -> Result<Self, getrandom::Error> {
-        let mut secret = [0; 32];
-        getrandom::fill(&mut secret)?;
-        Ok(Self { secret, clients: Mutex::default() })
-    }
-
-    /// Returns the client that sent a request, for a tokenizer.
-    pub(crate) fn client(&self, headers: &HeaderMap, tokenizer: &str) -> Client {
-        let mut hasher = blake3::Hasher::new_keyed(&self.secret);
-        let mut add = |bytes: &[u8]| {
-            hasher.update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(bytes);
-        };
-        add(tokenizer.as_bytes());
-        for name in CREDENTIALS.into_iter().chain([AUTHORIZATION.as_str(), SESSION.as_str()]) {
-            let values = headers.get_all(name);
-            add(&(values.iter().count() as u64).to_le_bytes());
-            values.iter().for_each(|value| add(value.as_bytes()));
-        }
-        Client(hasher.finalize().into())
-    }
-
     /// Returns a counter that remembers the counts of a client.
     pub(crate) fn counter<'c>(
         &self,
-        client: Client,
+        client: &Client,
         inner: &'c dyn TokenCounter,
     ) -> KnownCounter<'c> {
+        let key = client.key(&format!("counts {}", inner.name()));
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = clients.iter().position(|(known, _)| *known == client);
+        let position = clients.iter().position(|(known, _)| *known == key);
         let entry = position.map(|position| clients.remove(position));
-        let entry = entry.unwrap_or_else(|| (client, Arc::default()));
+        let entry = entry.unwrap_or_else(|| (key, Arc::default()));
         let counts = Arc::clone(&entry.1);
         if clients.len() >= MAX_CLIENTS {
             clients.remove(0);
         }
         clients.push(entry);
-        KnownCounter { inner, client, counts }
+        KnownCounter { inner, key, counts }
     }
 }
 
@@ -111,7 +80,7 @@ impl KnownCounts {
 #[derive(Debug)]
 pub(crate) struct KnownCounter<'c> {
     inner: &'c dyn TokenCounter,
-    client: Client,
+    key: Key,
     counts: Arc<Mutex<Counts>>,
 }
 
@@ -128,7 +97,7 @@ impl TokenCounter for KnownCounter<'_> {
         if text.len() < MIN_BYTES {
             return self.inner.count(text);
         }
-        let hash = *blake3::keyed_hash(&self.client.0, text.as_bytes()).as_bytes();
+        let hash = *blake3::keyed_hash(&self.key, text.as_bytes()).as_bytes();
         let mut key = [0; 16];
         key.copy_from_slice(&hash[..16]);
         let key = u128::from_le_bytes(key);
@@ -145,9 +114,12 @@ impl TokenCounter for KnownCounter<'_> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use axum::http::HeaderMap;
+    use axum::http::header::AUTHORIZATION;
     use pannier::tokens::BytesOverFour;
 
     use super::*;
+    use crate::identity::Secret;
 
     #[derive(Debug, Default)]
     struct Calls(AtomicUsize);
@@ -167,39 +139,30 @@ mod tests {
         }
     }
 
-    fn headers(values: &[(&'static str, &str)]) -> HeaderMap {
-        values.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
-    }
-
     #[test]
     fn clients_share_nothing() {
-        let known = KnownCounts::new().unwrap();
+        let (secret, known) = (Secret::random().unwrap(), KnownCounts::default());
         let calls = Calls::default();
         let text = "a text that was sent before ".repeat(10);
-        let users = [
-            headers(&[("x-api-key", "a")]),
-            headers(&[("x-api-key", "b")]),
-            headers(&[("authorization", "a")]),
-            headers(&[("x-api-key", "a"), ("pannier-session", "1")]),
-            headers(&[]),
-        ];
-        for (index, headers) in users.iter().enumerate() {
+        for user in 0..3 {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, user.into())]);
             for _ in 0..3 {
-                let counter = known.counter(known.client(headers, "calls"), &calls);
+                let counter = known.counter(&secret.client(&headers), &calls);
                 assert_eq!(counter.count(&text), BytesOverFour.count(&text));
             }
-            assert_eq!(calls.0.load(Ordering::Relaxed), index + 1);
+            assert_eq!(calls.0.load(Ordering::Relaxed), user + 1);
         }
-        let (one, other) = (known.client(&users[0], "calls"), known.client(&users[0], "o200k"));
-        assert_ne!(one, other, "counts depend on the tokenizer");
+        let client = secret.client(&HeaderMap::new());
+        let (one, other) = (known.counter(&client, &calls), known.counter(&client, &BytesOverFour));
+        assert_ne!(one.key, other.key, "counts depend on the tokenizer");
     }
 
     #[test]
     fn memory_is_bounded() {
-        let known = KnownCounts::new().unwrap();
+        let (secret, known) = (Secret::random().unwrap(), KnownCounts::default());
         for number in 0..2 * MAX_CLIENTS {
-            let client = known.client(&headers(&[("x-api-key", &number.to_string())]), "");
-            known.counter(client, &BytesOverFour);
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, number.into())]);
+            known.counter(&secret.client(&headers), &BytesOverFour);
         }
         assert_eq!(known.clients.lock().unwrap().len(), MAX_CLIENTS);
         let mut counts = Counts::default();

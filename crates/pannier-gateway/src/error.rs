@@ -1,6 +1,7 @@
 //! Errors of starting a gateway.
 
 use std::io;
+use std::path::PathBuf;
 
 /// An error of starting a gateway.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,30 @@ pub enum GatewayError {
     /// The tokenizer does not exist.
     #[error(transparent)]
     Tokenizer(#[from] pannier::tokens::TokenError),
+
+    /// The state folder cannot be used.
+    #[error("cannot use {} for --state: {error}", folder.display())]
+    State {
+        /// The folder.
+        folder: PathBuf,
+        /// The error.
+        error: io::Error,
+    },
+
+    /// Another gateway uses the state folder.
+    #[error("another gateway uses {}; end it, or name another folder for --state", folder.display())]
+    StateInUse {
+        /// The folder.
+        folder: PathBuf,
+    },
+
+    /// Cut blocks cannot be kept.
+    #[error("--recall keeps what is cut; name a folder for that with --state")]
+    RecallWithoutState,
+
+    /// Everybody on this machine could read the sessions.
+    #[error("--inspect needs a token; name a file with one by --inspect-token-file")]
+    InspectWithoutToken,
 
     /// The server could not start.
     #[error(transparent)]

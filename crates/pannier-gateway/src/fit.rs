@@ -7,26 +7,43 @@ use axum::body::Bytes;
 use axum::http::HeaderMap;
 use pannier::ops::default_tokenizer;
 use pannier::{ContextBudget, Policy, TokenCounter};
-use pannier_chat::{ChatError, ChatInput, ChatSession, Fitted, Provider};
+use pannier_chat::{ChatError, ChatInput, ChatSession, Fitted, Provider, SentBlock};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::counts::KnownCounts;
+use crate::identity::{Client, Secret, hex};
+use crate::ledger::{Entry, Ledger, Session, history_hashes};
+use crate::margin::Margins;
+use crate::recall::Recall;
 use crate::{GatewayError, GatewayOptions};
+
+/// The longest name of a model that is remembered.
+const MAX_MODEL_CHARS: usize = 128;
 
 /// What becomes of a request.
 #[derive(Debug)]
 pub(crate) enum Decision {
     /// It is forwarded byte for byte: it fits.
-    Unchanged(Figures),
+    Unchanged(Fit),
     /// It is sent with shorter blocks.
-    Fitted(Bytes, Figures),
+    Fitted(Bytes, Fit),
     /// It is forwarded byte for byte: the provider has parts of its history.
     NotVisible(&'static str),
     /// It exceeds the budget after all cuts. This budget would do.
     OverBudget { smallest_budget: i64 },
     /// It cannot be read.
     Failed(String),
+}
+
+/// A request that fits, and its session.
+#[derive(Clone, Debug)]
+pub(crate) struct Fit {
+    pub(crate) figures: Figures,
+    pub(crate) session: Arc<Session>,
+    pub(crate) model: String,
+    /// The name of the receipt.
+    pub(crate) receipt: String,
 }
 
 /// The tokens of a request.
@@ -36,6 +53,10 @@ pub(crate) struct Figures {
     pub(crate) tokens_in: i64,
     /// As the provider gets it.
     pub(crate) tokens_sent: i64,
+    /// The tokens of the longest beginning that the previous request of the session had, too, as providers get them, and
+    /// as the client sent them.
+    pub(crate) tokens_prefix: i64,
+    pub(crate) tokens_in_prefix: i64,
     /// The number of blocks with a shorter form.
     pub(crate) cuts: usize,
     /// Whether blocks were cut that the previous request of the session contained.
@@ -50,6 +71,7 @@ impl Figures {
             tokens_sent: fitted.tokens(),
             cuts: fitted.cuts().len(),
             is_batch: fitted.is_batch(),
+            ..Self::default()
         }
     }
 }
@@ -67,41 +89,55 @@ struct Stored<'t> {
 #[derive(Debug)]
 pub(crate) struct Fitter {
     policy: Policy,
+    policy_name: String,
     budget: i64,
-    margin_percent: f64,
     tokenizer: Option<Arc<dyn TokenCounter>>,
+    secret: Secret,
     counts: KnownCounts,
+    ledger: Arc<Ledger>,
+    margins: Arc<Margins>,
+    recall: Option<Arc<Recall>>,
 }
 
 impl Fitter {
     pub(crate) fn new(
         options: &GatewayOptions,
-        policy: Policy,
-        counts: KnownCounts,
+        secret: Secret,
+        ledger: Arc<Ledger>,
+        margins: Arc<Margins>,
+        recall: Option<Arc<Recall>>,
     ) -> Result<Self, GatewayError> {
         let tokenizer = options.tokenizer.as_deref().map(pannier::tokens::counter_by_name);
         let fitter = Self {
-            policy,
+            policy: options.policy()?,
+            policy_name: options.policy.clone(),
             budget: options.budget,
-            margin_percent: options.margin_percent,
             tokenizer: tokenizer.transpose()?.map(Arc::from),
-            counts,
+            secret,
+            counts: KnownCounts::default(),
+            ledger,
+            margins,
+            recall,
         };
-        fitter.context_budget(0)?;
+        fitter.context_budget(0, options.margin_percent)?;
         Ok(fitter)
     }
 
     /// Returns the budget of a request that reserves some tokens for its response.
-    fn context_budget(&self, reserve: i64) -> Result<ContextBudget, pannier::Error> {
+    fn context_budget(
+        &self,
+        reserve: i64,
+        margin_percent: f64,
+    ) -> Result<ContextBudget, pannier::Error> {
         // A budget with this margin is checked, but sessions do not subtract it.
         let budget = |target| {
             ContextBudget::builder(self.budget, target)
                 .output_reserve(reserve)
-                .estimation_safety_margin_percent(self.margin_percent)
+                .estimation_safety_margin_percent(margin_percent)
                 .build()
         };
         let input = budget(0)?.input_tokens();
-        let margin = (input as f64 * self.margin_percent / 100.0).ceil() as i64;
+        let margin = (input as f64 * margin_percent / 100.0).ceil() as i64;
         budget((input - margin).max(0))
     }
 
@@ -123,16 +159,8 @@ impl Fitter {
         }
         match self.fit(provider, headers, text) {
             Ok(decision) => decision,
-            Err(ChatError::SessionOverBudget { smallest_budget, .. }) => {
-                Decision::OverBudget { smallest_budget: self.with_margin(smallest_budget) }
-            }
             Err(error) => Decision::Failed(error.to_string()),
         }
-    }
-
-    /// Returns a window whose margin leaves this many tokens.
-    fn with_margin(&self, tokens: i64) -> i64 {
-        (tokens as f64 / (1.0 - self.margin_percent.min(99.0) / 100.0)).ceil() as i64
     }
 
     fn fit(
@@ -146,24 +174,98 @@ impl Fitter {
         if reserve >= self.budget {
             return Ok(Decision::OverBudget { smallest_budget: reserve.saturating_add(1) });
         }
-        let budget = self.context_budget(reserve)?;
         let counter = match &self.tokenizer {
             Some(counter) => Cow::Borrowed(counter),
             None => Cow::Owned(counter_of(&input)),
         };
-        let client = self.counts.client(headers, counter.name());
-        let counter = self.counts.counter(client, &**counter);
+        let model: String = input.model().unwrap_or("").chars().take(MAX_MODEL_CHARS).collect();
+        let client = self.secret.client(headers);
+        let counter = self.counts.counter(&client, &**counter);
         let transcript = input.read(&counter)?;
+        let protocol = protocol_name(provider);
+        let hashes = history_hashes(&client, protocol, &transcript.message_digests());
+        let session = self.ledger.session(&hashes, || self.margins.percent(&model));
+        let budget = self.context_budget(reserve, session.margin_percent)?;
         let options = self.policy.session().cloned().unwrap_or_default();
-        // The gateway adds no tool, so the agent has nothing to recall with.
-        let session = ChatSession::new(options, &counter).without_recall();
-        let fitted = session.fit(&transcript, &budget)?;
-        let figures = Figures::new(&fitted);
+        let mut fold = ChatSession::new(options, &counter);
+        // Only an agent with a key can recall.
+        let credential = self.recall.as_ref().and_then(|_| self.secret.credential(headers));
+        if credential.is_none() {
+            fold = fold.without_recall();
+        }
+        let fitted = match fold.fit(&transcript, &budget) {
+            Ok(fitted) => fitted,
+            Err(ChatError::SessionOverBudget { smallest_budget, .. }) => {
+                let smallest_budget = with_margin(smallest_budget, session.margin_percent);
+                return Ok(Decision::OverBudget { smallest_budget });
+            }
+            Err(error) => return Err(error),
+        };
         // A request that nothing is cut of is the client's own, also if the provider will refuse it.
-        Ok(match fitted.cuts().is_empty() {
-            true => Decision::Unchanged(figures),
-            false => Decision::Fitted(Bytes::from(fitted.json()), figures),
+        let body = (!fitted.cuts().is_empty()).then(|| Bytes::from(fitted.json()));
+        let mut figures = Figures::new(&fitted);
+        let body_in = body_hash(&client, text.as_bytes());
+        let recorded = self.ledger.record(
+            &session,
+            Entry {
+                hashes: &hashes,
+                protocol,
+                model: &model,
+                tokenizer: counter.name(),
+                policy: &self.policy_name,
+                budget: self.budget,
+                body_sent: body.as_ref().map_or_else(|| body_in.clone(), |b| body_hash(&client, b)),
+                body_in,
+                fit: if body.is_some() { "fitted" } else { "unchanged" },
+                tokens_in: figures.tokens_in,
+                tokens_sent: figures.tokens_sent,
+                is_batch: figures.is_batch,
+                cuts: fitted.cuts(),
+                blocks: blocks(&model, &fitted),
+            },
+        );
+        if let (Some(recall), Some(credential)) = (&self.recall, &credential)
+            && (recorded.has_new_cuts || !session.is_stored())
+        {
+            let added = recall.add(credential, &fitted);
+            if let Err(error) = &added {
+                tracing::warn!(%error, "cannot keep what was cut");
+            }
+            session.set_stored(added.is_ok());
+        }
+        (figures.tokens_prefix, figures.tokens_in_prefix) =
+            (recorded.tokens_prefix, recorded.tokens_in_prefix);
+        let fit = Fit { figures, session, model, receipt: recorded.receipt };
+        Ok(match body {
+            None => Decision::Unchanged(fit),
+            Some(body) => Decision::Fitted(body, fit),
         })
+    }
+}
+
+/// Returns the blocks of a request. Each model has a prompt cache of its own.
+fn blocks(model: &str, fitted: &Fitted<'_, '_>) -> Vec<SentBlock> {
+    let mut hash = [0; 8];
+    hash.copy_from_slice(&blake3::hash(model.as_bytes()).as_bytes()[..8]);
+    let mut blocks = fitted.blocks();
+    blocks.insert(0, SentBlock::new(u64::from_le_bytes(hash), 0));
+    blocks
+}
+
+fn body_hash(client: &Client, body: &[u8]) -> String {
+    hex(&blake3::keyed_hash(&client.key("body"), body).as_bytes()[..16])
+}
+
+/// Returns a window whose margin leaves this many tokens.
+fn with_margin(tokens: i64, margin_percent: f64) -> i64 {
+    (tokens as f64 / (1.0 - margin_percent.min(99.0) / 100.0)).ceil() as i64
+}
+
+fn protocol_name(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Anthropic => "anthropic",
+        Provider::Responses => "responses",
+        _ => "openai",
     }
 }
 
@@ -178,7 +280,6 @@ fn counter_of(input: &ChatInput<'_>) -> Arc<dyn TokenCounter> {
 
 #[cfg(test)]
 mod tests {
-    use pannier::PolicyRegistry;
     use pannier_server::Address;
 
     use super::*;
@@ -190,8 +291,8 @@ mod tests {
         let mut options = GatewayOptions::new(address, upstreams, budget);
         options.margin_percent = margin;
         options.tokenizer = Some("bytes/4".to_owned());
-        let policy = PolicyRegistry::default().policy("balanced").unwrap().clone();
-        Fitter::new(&options, policy, KnownCounts::new().unwrap()).unwrap()
+        let (ledger, margins) = (Arc::new(Ledger::open(None)), Margins::new(margin, None));
+        Fitter::new(&options, Secret::random().unwrap(), ledger, Arc::new(margins), None).unwrap()
     }
 
     fn decide(fitter: &Fitter, provider: Provider, body: &str) -> Decision {
@@ -216,13 +317,13 @@ mod tests {
     #[test]
     fn requests_are_unchanged_until_they_must_be_cut() {
         let request = long_request(r#""model":"claude-x","max_tokens":100,"#);
-        let Decision::Unchanged(figures) =
+        let Decision::Unchanged(Fit { figures, .. }) =
             decide(&fitter(1_000_000, 0.0), Provider::Anthropic, &request)
         else {
             panic!("it fits");
         };
         assert_eq!((figures.tokens_in, figures.cuts), (figures.tokens_sent, 0));
-        let Decision::Fitted(body, fitted) =
+        let Decision::Fitted(body, Fit { figures: fitted, .. }) =
             decide(&fitter(4_000, 0.0), Provider::Anthropic, &request)
         else {
             panic!("it does not fit");
@@ -230,13 +331,13 @@ mod tests {
         assert_eq!(fitted.tokens_in, figures.tokens_in);
         assert!(fitted.tokens_sent <= 3_900 && fitted.cuts > 0, "{fitted:?}");
         assert!(body.starts_with(br#"{"model":"claude-x","max_tokens":100,"messages":["#));
-        let Decision::Fitted(_, margin) =
+        let Decision::Fitted(_, Fit { figures: margin, .. }) =
             decide(&fitter(4_000, 10.0), Provider::Anthropic, &request)
         else {
             panic!("it does not fit");
         };
         assert!(margin.tokens_sent <= 3_510, "{margin:?}");
-        assert_eq!(fitter(4_000, 10.0).with_margin(3_600), 4_000);
+        assert_eq!(with_margin(3_600, 10.0), 4_000);
     }
 
     #[test]

@@ -6,10 +6,14 @@
 //!
 //! - `upstream.rs` names the providers' addresses, and which requests are chats.
 //! - `fit.rs` decides about a body; `encoding.rs` decodes compressed ones.
-//! - `counts.rs` remembers token counts of each client's texts, so that a known history costs little.
+//! - `identity.rs` knows clients by keyed hashes. `counts.rs` remembers token counts of each client's texts, so that a known
+//!   history costs little. `ledger.rs` remembers sessions, and `state.rs` keeps them in files.
 //! - `proxy.rs` checks, forwards and streams. `metrics.rs` counts.
+//! - `usage.rs` reads the provider's own count from a response, and `margin.rs` calibrates by it.
+//! - `recall.rs` serves what was cut, and `inspect.rs` the running sessions.
 //!
-//! The decisions are a pure function of the request. What the gateway remembers saves time and changes nothing.
+//! The decisions are a pure function of the request and the margin of its session. What else the gateway remembers saves
+//! time and changes nothing.
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
@@ -18,27 +22,48 @@ mod encoding;
 mod error;
 mod fit;
 mod headers;
+mod identity;
+mod inspect;
+mod ledger;
+mod margin;
 mod metrics;
 mod proxy;
+mod recall;
+mod state;
 mod upstream;
+mod usage;
 
 pub use error::GatewayError;
+pub use inspect::InspectOptions;
+pub use metrics::TokenPrices;
 pub use upstream::Upstreams;
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
 use axum::response::Response;
 use pannier::{Policy, PolicyRegistry};
-use pannier_server::{Address, bind, serve_router, shutdown_signal};
+use pannier_server::{Address, ConnectionLimits, bind, serve_router, shutdown_signal};
 use tokio_util::sync::CancellationToken;
 
-use counts::KnownCounts;
 use fit::Fitter;
+use identity::Secret;
+use ledger::Ledger;
+use margin::Margins;
 use metrics::Metrics;
-use proxy::Gateway;
+use proxy::{Gateway, Shared};
+use recall::Recall;
+use state::StateFolder;
+
+/// The number of connections. All clients are on this machine, so none of them is bounded by its address.
+const MAX_CONNECTIONS: usize = 4_096;
+
+/// The files that these connections need: two each, and some more.
+#[cfg(unix)]
+const MAX_FILES: u64 = 2 * MAX_CONNECTIONS as u64 + 64;
 
 /// The options of a gateway.
 #[derive(Clone, Debug)]
@@ -60,6 +85,16 @@ pub struct GatewayOptions {
     pub tokenizer: Option<String>,
     /// Whether a request that cannot be fitted is refused, instead of forwarded as it is.
     pub is_strict: bool,
+    /// The folder that keeps sessions over restarts. Default: none; they are kept in memory.
+    pub state: Option<PathBuf>,
+    /// Whether the tool `recall` is served at `/mcp`, and shorter blocks name its ids. It needs a state folder.
+    pub recall: bool,
+    /// Whether the provider's own counts are read from responses, and calibrate the margin of later sessions.
+    pub checks_usage: bool,
+    /// The prices of the metrics.
+    pub prices: TokenPrices,
+    /// The address that shows the running sessions. Default: none.
+    pub inspect: Option<InspectOptions>,
     /// The maximum size of a request body, in bytes; default 64 MiB.
     pub max_body_bytes: usize,
     /// The time until a provider must begin its response, and between two parts of one; default 10 minutes.
@@ -80,13 +115,18 @@ impl GatewayOptions {
             policy: "balanced".to_owned(),
             tokenizer: None,
             is_strict: false,
+            state: None,
+            recall: false,
+            checks_usage: false,
+            prices: TokenPrices::default(),
+            inspect: None,
             max_body_bytes: 64 << 20,
             timeout: Duration::from_secs(600),
             drain: Duration::from_secs(10),
         }
     }
 
-    fn policy(&self) -> Result<Policy, GatewayError> {
+    pub(crate) fn policy(&self) -> Result<Policy, GatewayError> {
         let registry = PolicyRegistry::default();
         let policy = registry.policy(&self.policy)?.clone();
         match policy.session() {
@@ -130,25 +170,81 @@ pub async fn serve_until(
     if !options.address.is_loopback() {
         return Err(GatewayError::Open { address: options.address.to_string() });
     }
-    let metrics = Arc::new(Metrics::default());
-    let counts = KnownCounts::new().map_err(GatewayError::Random)?;
-    let fitter = Fitter::new(options, options.policy()?, counts)?;
-    let gateway = Arc::new(Gateway::new(options, fitter, Arc::clone(&metrics))?);
+    if options.recall && options.state.is_none() {
+        return Err(GatewayError::RecallWithoutState);
+    }
+    let state = options.state.as_deref().map(StateFolder::open).transpose()?.map(Arc::new);
+    let secret = match &state {
+        Some(state) => state.secret().clone(),
+        None => Secret::random().map_err(GatewayError::Random)?,
+    };
+    let ledger = Arc::new(Ledger::open(state.clone()));
+    let margins = Arc::new(Margins::new(options.margin_percent, state.clone()));
+    let recall = state.filter(|_| options.recall).map(|state| Arc::new(Recall::new(state)));
+    let metrics = Arc::new(Metrics::new(options.prices));
+    let fitter = Fitter::new(
+        options,
+        secret.clone(),
+        Arc::clone(&ledger),
+        Arc::clone(&margins),
+        recall.clone(),
+    )?;
+    let shared = Shared { metrics: Arc::clone(&metrics), margins, secret, recall };
+    let gateway = Arc::new(Gateway::new(options, fitter, shared)?);
+    raise_file_limit();
     let (listener, address) = bind(options.address).await?;
     let drain = CancellationToken::new();
     if let Some(address) = options.metrics {
-        let (listener, _) = bind(address).await?;
-        let (router, drain) = (metrics::router(metrics), drain.clone());
-        tokio::spawn(async move {
-            let (stop, ended) = (drain.clone(), drain.clone().cancelled_owned());
-            serve_router(listener, router, &stop, Duration::ZERO, ended).await;
-        });
+        serve_beside(address, metrics::router(metrics), &drain).await?;
+    }
+    if let Some(inspect) = &options.inspect {
+        if !inspect.address.is_loopback() {
+            return Err(GatewayError::Open { address: inspect.address.to_string() });
+        }
+        if inspect.tokens.is_empty() {
+            return Err(GatewayError::InspectWithoutToken);
+        }
+        let router = inspect::router(ledger, inspect.tokens.clone());
+        serve_beside(inspect.address, router, &drain).await?;
     }
     ready(&format!("http://{address}"));
     let service = tower::service_fn(move |request: Request| {
         let gateway = Arc::clone(&gateway);
         async move { Ok::<Response, Infallible>(gateway.forward(request).await) }
     });
-    serve_router(listener, service, &drain, options.drain, signal).await;
+    let all = MAX_CONNECTIONS;
+    let limits = ConnectionLimits { total: all, per_address: all, waiting: all };
+    serve_router(listener, service, limits, &drain, options.drain, signal).await;
     Ok(())
+}
+
+/// Serves another address until the gateway drains.
+async fn serve_beside(
+    address: Address,
+    router: axum::Router,
+    drain: &CancellationToken,
+) -> Result<(), GatewayError> {
+    let (listener, _) = bind(address).await?;
+    let (stop, ended) = (drain.clone(), drain.clone().cancelled_owned());
+    tokio::spawn(async move {
+        let limits = ConnectionLimits::default();
+        serve_router(listener, router, limits, &stop, Duration::ZERO, ended).await;
+    });
+    Ok(())
+}
+
+/// Raises the limit on open files as far as the system allows: many start processes with 1,024.
+fn raise_file_limit() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, getrlimit, setrlimit};
+
+        let mut limit = getrlimit(Resource::Nofile);
+        let needed = limit.maximum.map_or(MAX_FILES, |maximum| maximum.min(MAX_FILES));
+        if limit.current.is_some_and(|current| current < needed) {
+            limit.current = Some(needed);
+            // With fewer files, further connections wait.
+            let _ = setrlimit(Resource::Nofile, limit);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Forwarding: from the head of a request to the end of its response.
 
+use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,16 +19,24 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use pannier_chat::Provider;
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 
-use crate::fit::{Decision, Figures, Fitter};
+use crate::fit::{Decision, Fit, Fitter};
 use crate::headers::{clean_request, remove_hop_by_hop};
+use crate::identity::Secret;
+use crate::margin::Margins;
 use crate::metrics::{Metrics, Outcome};
+use crate::recall::{self, Recall};
 use crate::upstream::{self, Upstreams};
+use crate::usage::{CountField, UsageReader};
 use crate::{GatewayError, GatewayOptions, encoding};
 
 /// The time in which a provider must accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The largest body that is decided about quickly.
+const MAX_LIGHT_BYTES: usize = 1 << 20;
 
 /// The time for which an idle connection to a provider is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,24 +44,43 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const FIT: HeaderName = HeaderName::from_static("pannier-fit");
 const TOKENS_IN: HeaderName = HeaderName::from_static("pannier-tokens-in");
 const TOKENS_SENT: HeaderName = HeaderName::from_static("pannier-tokens-sent");
+const TOKENS_PREFIX: HeaderName = HeaderName::from_static("pannier-tokens-prefix");
+const RECEIPT: HeaderName = HeaderName::from_static("pannier-receipt");
 
 /// Forwards requests to providers.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     fitter: Arc<Fitter>,
+    /// Decisions that run at once, about light and about heavy bodies. More than the processors can run would only take
+    /// memory, and light ones do not wait for heavy ones.
+    light: Semaphore,
+    heavy: Semaphore,
     upstreams: Upstreams,
     client: Client<HttpsConnector<HttpConnector>, Body>,
     is_strict: bool,
     max_body_bytes: usize,
     timeout: Duration,
     metrics: Arc<Metrics>,
+    /// Set if responses are checked for the provider's own counts.
+    margins: Option<Arc<Margins>>,
+    secret: Secret,
+    recall: Option<Arc<Recall>>,
+}
+
+/// What requests share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) margins: Arc<Margins>,
+    pub(crate) secret: Secret,
+    pub(crate) recall: Option<Arc<Recall>>,
 }
 
 impl Gateway {
     pub(crate) fn new(
         options: &GatewayOptions,
         fitter: Fitter,
-        metrics: Arc<Metrics>,
+        shared: Shared,
     ) -> Result<Self, GatewayError> {
         let mut http = HttpConnector::new();
         http.set_connect_timeout(Some(CONNECT_TIMEOUT));
@@ -69,14 +97,20 @@ impl Gateway {
             .pool_timer(TokioTimer::new())
             .http1_preserve_header_case(true)
             .build(https);
+        let processors = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         Ok(Self {
             fitter: Arc::new(fitter),
+            light: Semaphore::new(2 * processors),
+            heavy: Semaphore::new(processors),
             upstreams: options.upstreams.clone(),
             client,
             is_strict: options.is_strict,
             max_body_bytes: options.max_body_bytes,
             timeout: options.timeout,
-            metrics,
+            metrics: shared.metrics,
+            margins: options.checks_usage.then_some(shared.margins),
+            secret: shared.secret,
+            recall: shared.recall,
         })
     }
 
@@ -84,10 +118,18 @@ impl Gateway {
     pub(crate) async fn forward(self: Arc<Self>, request: Request) -> Response {
         let started = Instant::now();
         let path = request.uri().path();
+        if let Some(recall) = self.recall.as_ref().filter(|_| path == recall::PATH) {
+            let response =
+                self.answer(recall, request).await.unwrap_or_else(Problem::into_response);
+            let status = response.status();
+            self.metrics.record(Outcome::Recall, None, status);
+            tracing::info!(route = recall::PATH, status = status.as_u16(), "answered");
+            return response;
+        }
         let provider = upstream::provider(path).filter(|_| request.method() == Method::POST);
         // Other paths are not logged: a path or its query can have secrets.
         let route = provider.map_or("other", |_| route_name(path));
-        let mut exchange = Exchange { outcome: Outcome::Passed, figures: None, decided: None };
+        let mut exchange = Exchange { outcome: Outcome::Passed, fit: None, decided: None };
         let response = match refusal(&request) {
             Some(problem) => problem.into_response(),
             None => match self.exchange(provider, request, &mut exchange).await {
@@ -95,17 +137,21 @@ impl Gateway {
                 Err(problem) => exchange.mark(problem.into_response()),
             },
         };
-        let Exchange { outcome, figures, decided } = exchange;
+        let Exchange { outcome, fit, decided } = exchange;
+        let figures = fit.as_ref().map(|fit| fit.figures);
         self.metrics.record(outcome, figures, response.status());
-        let Figures { tokens_in, tokens_sent, cuts, is_batch } = figures.unwrap_or_default();
+        let figures = figures.unwrap_or_default();
         tracing::info!(
             route,
             fit = outcome.name(),
             status = response.status().as_u16(),
-            tokens_in,
-            tokens_sent,
-            cuts,
-            is_batch,
+            tokens_in = figures.tokens_in,
+            tokens_sent = figures.tokens_sent,
+            tokens_prefix = figures.tokens_prefix,
+            cuts = figures.cuts,
+            is_batch = figures.is_batch,
+            session = fit.as_ref().map_or("", |fit| &fit.session.id),
+            receipt = fit.as_ref().map_or("", |fit| &fit.receipt),
             decide_ms = decided.map_or(0.0, millis),
             head_ms = millis(started.elapsed()),
             "forwarded"
@@ -122,10 +168,14 @@ impl Gateway {
         let (mut head, body) = request.into_parts();
         let upstream = self.upstreams.of(provider);
         let url = upstream.url(&head.uri).ok_or_else(Problem::path)?;
+        let field = match head.uri.path().ends_with("/count_tokens") {
+            true => CountField::InputTokens,
+            false => CountField::Usage,
+        };
         let body = match provider {
             None => body,
             Some(provider) => {
-                let body = self.read(body).await?;
+                let body = self.read(body, self.max_body_bytes).await?;
                 self.fit(provider, &mut head.headers, body, exchange).await?
             }
         };
@@ -148,21 +198,46 @@ impl Gateway {
         };
         let (mut head, body) = response.into_parts();
         remove_hop_by_hop(&mut head.headers);
-        Ok(Response::from_parts(head, Body::new(TimedBody::new(body, self.timeout))))
+        let usage = match (&self.margins, &exchange.fit) {
+            (Some(margins), Some(fit)) if head.status == StatusCode::OK => {
+                UsageReader::new(field, &head.headers).map(|reader| UsageCheck {
+                    reader: Some(reader),
+                    fit: fit.clone(),
+                    margins: Arc::clone(margins),
+                    metrics: Arc::clone(&self.metrics),
+                })
+            }
+            _ => None,
+        };
+        Ok(Response::from_parts(head, Body::new(TimedBody::new(body, self.timeout, usage))))
+    }
+
+    /// Answers a message to the tool `recall`.
+    async fn answer(&self, recall: &Recall, request: Request) -> Result<Response, Problem> {
+        if !pannier_server::is_local_request(request.headers(), request.uri()) {
+            return Err(Problem::foreign());
+        }
+        let credential = self.secret.credential(request.headers()).ok_or_else(Problem::no_key)?;
+        let (head, body) = request.into_parts();
+        let body = match self.read(body, recall::MAX_MESSAGE_BYTES).await {
+            Err(problem) if problem.status == StatusCode::PAYLOAD_TOO_LARGE => {
+                return Ok(Recall::too_long());
+            }
+            body => body?,
+        };
+        recall.respond(&credential, head, body).await.ok_or_else(Problem::no_recall)
     }
 
     /// Reads a body within the bounds of size and time.
-    async fn read(&self, body: Body) -> Result<Bytes, Problem> {
+    async fn read(&self, body: Body, max_bytes: usize) -> Result<Bytes, Problem> {
         // A stated length is enough to refuse.
-        if body.size_hint().lower() > self.max_body_bytes as u64 {
-            return Err(Problem::too_long(self.max_body_bytes));
+        if body.size_hint().lower() > max_bytes as u64 {
+            return Err(Problem::too_long(max_bytes));
         }
-        let reading = Limited::new(body, self.max_body_bytes).collect();
+        let reading = Limited::new(body, max_bytes).collect();
         match tokio::time::timeout(self.timeout, reading).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                Err(Problem::too_long(self.max_body_bytes))
-            }
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::too_long(max_bytes)),
             Ok(Err(_)) => Err(Problem::incomplete()),
             Err(_) => Err(Problem::slow()),
         }
@@ -179,6 +254,9 @@ impl Gateway {
         let started = Instant::now();
         let (fitter, sent, own) = (Arc::clone(&self.fitter), headers.clone(), body.clone());
         let max_bytes = self.max_body_bytes;
+        let lane = if body.len() <= MAX_LIGHT_BYTES { &self.light } else { &self.heavy };
+        // A semaphore of ours is never closed.
+        let _permit = lane.acquire().await.ok();
         // Counting a long history takes longer than the reactor may wait.
         let decision =
             tokio::task::spawn_blocking(move || match encoding::decode(&sent, &own, max_bytes) {
@@ -188,12 +266,12 @@ impl Gateway {
         let decision = decision.await.unwrap_or_else(|error| Decision::Failed(error.to_string()));
         exchange.decided = Some(started.elapsed());
         match decision {
-            Decision::Unchanged(figures) => {
-                (exchange.outcome, exchange.figures) = (Outcome::Unchanged, Some(figures));
+            Decision::Unchanged(fit) => {
+                (exchange.outcome, exchange.fit) = (Outcome::Unchanged, Some(fit));
                 Ok(body.into())
             }
-            Decision::Fitted(fitted, figures) => {
-                (exchange.outcome, exchange.figures) = (Outcome::Fitted, Some(figures));
+            Decision::Fitted(fitted, fit) => {
+                (exchange.outcome, exchange.fit) = (Outcome::Fitted, Some(fit));
                 headers.remove(CONTENT_ENCODING);
                 headers.insert(CONTENT_LENGTH, fitted.len().into());
                 Ok(fitted.into())
@@ -226,7 +304,7 @@ impl Gateway {
 /// What is reported about a request.
 struct Exchange {
     outcome: Outcome,
-    figures: Option<Figures>,
+    fit: Option<Fit>,
     decided: Option<Duration>,
 }
 
@@ -237,9 +315,12 @@ impl Exchange {
         if self.outcome != Outcome::Passed {
             headers.insert(FIT, HeaderValue::from_static(self.outcome.name()));
         }
-        if let Some(figures) = self.figures {
+        if let Some(Fit { figures, receipt, .. }) = &self.fit {
             headers.insert(TOKENS_IN, figures.tokens_in.into());
             headers.insert(TOKENS_SENT, figures.tokens_sent.into());
+            headers.insert(TOKENS_PREFIX, figures.tokens_prefix.into());
+            // It has only hexadecimal digits and a hyphen.
+            headers.extend(HeaderValue::from_str(receipt).ok().map(|value| (RECEIPT, value)));
         }
         response
     }
@@ -294,6 +375,23 @@ impl Problem {
             "not_a_proxy",
             "the gateway is not an HTTP proxy; set it as the base URL of the provider",
         )
+    }
+
+    fn foreign() -> Self {
+        let message = "the request is for another host, or from a page of another host";
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    fn no_key() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "no_key",
+            "recall needs the key that the agent sends to its provider, as Authorization: Bearer KEY",
+        )
+    }
+
+    fn no_recall() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "no_recall", "recall is not available now")
     }
 
     fn upgrade() -> Self {
@@ -352,17 +450,61 @@ impl Problem {
     }
 }
 
+/// Reads the provider's own count from a response, and reports it at its end.
+struct UsageCheck {
+    reader: Option<UsageReader>,
+    fit: Fit,
+    margins: Arc<Margins>,
+    metrics: Arc<Metrics>,
+}
+
+impl UsageCheck {
+    fn read(&mut self, bytes: &[u8]) {
+        if let Some(reader) = &mut self.reader {
+            reader.read(bytes);
+        }
+    }
+}
+
+impl Drop for UsageCheck {
+    fn drop(&mut self) {
+        let Some(reported) = self.reader.take().and_then(UsageReader::input_tokens) else { return };
+        let Fit { figures, session, model, receipt } = &self.fit;
+        let counted = u64::try_from(figures.tokens_sent).unwrap_or_default();
+        self.metrics.add_usage(counted, reported);
+        session.report(receipt, reported);
+        let difference = i128::from(reported) - i128::from(counted);
+        tracing::info!(
+            session = session.id,
+            receipt,
+            tokens_counted = counted,
+            tokens_reported = reported,
+            difference = i64::try_from(difference).unwrap_or(i64::MAX),
+            "checked"
+        );
+        // A larger bound is written to a file.
+        let (margins, model) = (Arc::clone(&self.margins), model.clone());
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => {
+                runtime.spawn_blocking(move || margins.add(&model, counted, reported));
+            }
+            Err(_) => margins.add(&model, counted, reported),
+        }
+    }
+}
+
 /// A body that fails if its next part takes too long. The client then sees a connection that ends early, as it would
 /// without the gateway.
 struct TimedBody<B> {
     body: B,
     timeout: Duration,
     deadline: Pin<Box<Sleep>>,
+    usage: Option<UsageCheck>,
 }
 
 impl<B> TimedBody<B> {
-    fn new(body: B, timeout: Duration) -> Self {
-        Self { body, timeout, deadline: Box::pin(tokio::time::sleep(timeout)) }
+    fn new(body: B, timeout: Duration, usage: Option<UsageCheck>) -> Self {
+        Self { body, timeout, deadline: Box::pin(tokio::time::sleep(timeout)), usage }
     }
 }
 
@@ -377,6 +519,11 @@ impl<B: HttpBody<Data = Bytes, Error = hyper::Error> + Unpin> HttpBody for Timed
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             let deadline = tokio::time::Instant::now() + self.timeout;
             self.deadline.as_mut().reset(deadline);
+            if let (Some(usage), Some(Ok(frame))) = (&mut self.usage, &frame)
+                && let Some(bytes) = frame.data_ref()
+            {
+                usage.read(bytes);
+            }
             return Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)));
         }
         self.deadline.as_mut().poll(context).map(|()| {

@@ -47,7 +47,7 @@ impl Upstreams {
             let upstream = Upstream::parse(url)?;
             first.get_or_insert_with(|| upstream.clone());
             if slot.replace(upstream).is_some() {
-                let (text, problem) = (without_password(text), "there is another one");
+                let (text, problem) = (without_password(text), "it is named twice");
                 return Err(GatewayError::Upstream { text, problem });
             }
         }

@@ -1,11 +1,15 @@
 //! What a server serves, and its limits.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use pannier::ops::Control;
 use pannier::{Defaults, Failure, NamedFolder, NamedSettings, Shelf};
 use pannier_docs::Embedder;
 use pannier_memory::UserFolder;
+
+use crate::CallTelemetry;
 
 /// The name of a default tokenizer from a file.
 const DEFAULT_TOKENIZER: &str = "default";
@@ -24,6 +28,8 @@ pub struct ServerConfig {
     pub user_memory: Option<UserFolder>,
     /// The folder that records which snippets each session received.
     pub state: Option<PathBuf>,
+    /// The folder of cut blocks. If it is set, `recall` is the only tool.
+    pub recall: Option<PathBuf>,
     /// The user's home, which `@~/` in snippets means.
     pub home: Option<PathBuf>,
     /// The model that embeds queries.
@@ -36,11 +42,19 @@ pub struct ServerConfig {
     pub named: NamedSettings,
     /// Whether the names `context.*` of the specification are listed, too.
     pub spec_names: bool,
+    /// What observes calls over standard streams; default: nothing.
+    pub telemetry: Option<Arc<dyn CallTelemetry>>,
     /// The limits of a call.
     pub limits: Limits,
 }
 
 impl ServerConfig {
+    /// Observes calls over standard streams.
+    #[must_use]
+    pub fn with_telemetry(self, telemetry: Option<Arc<dyn CallTelemetry>>) -> Self {
+        Self { telemetry, ..self }
+    }
+
     /// Opens all folders.
     pub(crate) fn open(mut self) -> Result<(Shelf, Limits), Failure> {
         if let Some(tokenizer) = &mut self.defaults.tokenizer
@@ -58,8 +72,13 @@ impl ServerConfig {
             .with_memories(&self.contexts)?
             .with_user_memory(self.user_memory)
             .with_state_folder(self.state)
+            .with_recall_folder(self.recall)
             .with_embedder(self.embedder)
             .with_packet_budget(self.packet_budget);
+        if let Some(tokenizer) = &shelf.defaults().tokenizer {
+            // An unknown one fails at once, not at each call.
+            shelf.counter(None, tokenizer, &Control::default())?;
+        }
         Ok((shelf, self.limits))
     }
 }

@@ -14,8 +14,9 @@ use rmcp::service::{Peer, RequestContext};
 use tokio::sync::{AcquireError, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::admission::{Admission, CallPermit, Caller, observed};
+use crate::admission::{Admission, CallPermit, Caller, NewCollector, observed};
 use crate::config::Limits;
+use crate::telemetry::{CallSpan, CallTelemetry, Operation};
 use crate::tool_error::ToolError;
 
 /// The interval of progress notifications within a step.
@@ -69,11 +70,13 @@ fn caller(context: &RequestContext<RoleServer>) -> Option<&Caller> {
 pub(crate) struct CallExecutor {
     admission: Arc<Admission>,
     time: Duration,
+    telemetry: Option<Arc<dyn CallTelemetry>>,
 }
 
 impl CallExecutor {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        Self { admission: Arc::new(Admission::new(limits.calls)), time: limits.time }
+    pub(crate) fn new(limits: &Limits, telemetry: Option<Arc<dyn CallTelemetry>>) -> Self {
+        let admission = Arc::new(Admission::new(limits.calls));
+        Self { admission, time: limits.time, telemetry }
     }
 
     pub(crate) fn admission(&self) -> &Arc<Admission> {
@@ -98,10 +101,39 @@ impl CallExecutor {
         Ok(Arc::new(lane.admit(client).await?))
     }
 
+    /// Starts to observe a call over standard streams, if somebody does.
+    fn begin(
+        &self,
+        context: &RequestContext<RoleServer>,
+        operation: Operation,
+    ) -> Option<Arc<dyn CallSpan>> {
+        let parent = context.meta.get("traceparent").and_then(|parent| parent.as_str());
+        Some(self.telemetry.as_ref()?.begin(operation, parent))
+    }
+
     /// Runs a call and awaits it until the time limit or the client's cancellation.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         context: &RequestContext<RoleServer>,
+        operation: Operation,
+        call: impl FnOnce(&CallControl) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let caller = caller(context);
+        let span = if caller.is_none() { self.begin(context, operation) } else { None };
+        let collector =
+            span.clone().map(|span| -> NewCollector { Arc::new(move || span.collector()) });
+        let collector = collector.or_else(|| caller?.collector.clone());
+        let result = self.run_observed(context, collector, call).await;
+        if let Some(span) = span {
+            span.end(result.as_ref().err().map(|error| error.code));
+        }
+        result
+    }
+
+    async fn run_observed<T: Send + 'static>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        collector: Option<NewCollector>,
         call: impl FnOnce(&CallControl) -> Result<T, ToolError> + Send + 'static,
     ) -> Result<T, ToolError> {
         let end = Instant::now() + self.time;
@@ -120,7 +152,6 @@ impl CallExecutor {
             steps: AtomicU32::new(0),
             progress: token.as_ref().map(|_| sender),
         };
-        let collector = caller(context).and_then(|caller| caller.collector.clone());
         let mut work = tokio::task::spawn_blocking(move || {
             let answer = observed(collector, || call(&control));
             drop(permit);

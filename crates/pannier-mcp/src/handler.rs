@@ -23,6 +23,7 @@ use serde_json::json;
 use crate::call::Call;
 use crate::config::{Limits, ServerConfig};
 use crate::executor::CallExecutor;
+use crate::telemetry::Operation;
 use crate::tool_error::ToolError;
 use crate::{ServeError, prompt, resource, tool};
 
@@ -68,13 +69,13 @@ impl fmt::Debug for Handler {
 
 impl Handler {
     pub(crate) fn open(config: ServerConfig) -> Result<Self, ServeError> {
-        let lists_specified = config.spec_names;
+        let (lists_specified, telemetry) = (config.spec_names, config.telemetry.clone());
         let (shelf, limits) = config.open()?;
         let (tools, prompts) = (tool::tools(&shelf, lists_specified), prompt::prompts(&shelf));
         Ok(Self {
             shelf: Arc::new(shelf),
             limits,
-            executor: CallExecutor::new(&limits),
+            executor: CallExecutor::new(&limits, telemetry),
             tools,
             prompts,
         })
@@ -155,7 +156,8 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(call) = Call::from_name(&request.name) else {
+        let is_served = |call: &Call| *call == Call::Recall || self.shelf.recall_folder().is_none();
+        let Some(call) = Call::from_name(&request.name).filter(is_served) else {
             let name: String = request.name.chars().take(80).collect();
             let message = format!("there is no tool '{name}'; see tools/list for the names");
             return Err(ErrorData::invalid_params(message, None));
@@ -165,7 +167,8 @@ impl ServerHandler for Handler {
         let work = move |control: &_| {
             call.run(arguments, &shelf, control, max_bytes).map(|output| output.into_result())
         };
-        let result = self.executor.run(&context, work).await;
+        let operation = Operation { method: "tools/call", tool: Some(call.name()) };
+        let result = self.executor.run(&context, operation, work).await;
         Ok(result
             .map_err(|error| error.without_paths(&self.shelf))
             .unwrap_or_else(|error| match tool::is_specified(&name) {
@@ -183,7 +186,8 @@ impl ServerHandler for Handler {
         let cursor = request.and_then(|request| request.cursor);
         let shelf = Arc::clone(&self.shelf);
         let work = move |control: &_| resource::list(&shelf, cursor.as_deref(), control);
-        let page = self.executor.run(&context, work).await;
+        let operation = Operation::method("resources/list");
+        let page = self.executor.run(&context, operation, work).await;
         let page = page.map_err(|error| self.protocol_error(error))?;
         let mut result = ListResourcesResult::with_all_items(page.resources);
         result.next_cursor = page.next;
@@ -211,7 +215,8 @@ impl ServerHandler for Handler {
         let (shelf, max_bytes, uri) = (Arc::clone(&self.shelf), self.limits.output, request.uri);
         let requested = uri.clone();
         let work = move |_: &_| Ok(resource::read(&shelf, &requested, max_bytes));
-        let read = self.executor.run(&context, work).await;
+        let operation = Operation::method("resources/read");
+        let read = self.executor.run(&context, operation, work).await;
         let read = read.map_err(|error| self.protocol_error(error))?;
         let contents = read
             .map_err(|error| internal_error(&error.without_paths(&self.shelf)))?
@@ -255,7 +260,8 @@ impl ServerHandler for Handler {
         let (shelf, max_bytes, arguments) =
             (Arc::clone(&self.shelf), self.limits.output, request.arguments);
         let work = move |control: &_| Call::Memory.run(arguments, &shelf, control, max_bytes);
-        let output = self.executor.run(&context, work).await;
+        let operation = Operation::method("prompts/get");
+        let output = self.executor.run(&context, operation, work).await;
         let output = output.map_err(|error| self.protocol_error(error))?;
         Ok(prompt::message(output.into_text()).into())
     }

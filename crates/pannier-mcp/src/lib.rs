@@ -22,6 +22,7 @@ mod message;
 mod prompt;
 mod resource;
 mod stdio;
+mod telemetry;
 mod tool;
 mod tool_error;
 mod tool_output;
@@ -31,6 +32,7 @@ pub use admission::{Admission, CallPermit, Caller, ClientPermit, Lane, NewCollec
 pub use config::{Limits, ServerConfig};
 pub use error::ServeError;
 pub use http::{HttpEndpoint, McpResponse};
+pub use telemetry::{CallSpan, CallTelemetry, Operation};
 
 use std::sync::Arc;
 

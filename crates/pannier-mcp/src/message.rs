@@ -32,7 +32,7 @@ pub(crate) fn parse(line: &[u8]) -> ParsedMessage {
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
         Err(error) => {
-            let problem = format!("the line is not JSON: {error}");
+            let problem = format!("the message is not JSON: {error}");
             return ParsedMessage::Rejected(None, ErrorData::parse_error(problem, None));
         }
     };
@@ -42,8 +42,8 @@ pub(crate) fn parse(line: &[u8]) -> ParsedMessage {
         return ParsedMessage::Ignored;
     }
     let problem = match value {
-        Value::Array(_) => "batches are not supported; send one message per line",
-        _ => "the line is not a JSON-RPC 2.0 message",
+        Value::Array(_) => "batches are not supported; send one message at a time",
+        _ => "the message is not one of JSON-RPC 2.0",
     };
     ParsedMessage::Rejected(id, ErrorData::invalid_request(problem, None))
 }

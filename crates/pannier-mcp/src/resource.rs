@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pannier::Shelf;
-use pannier_docs::DocumentIndex;
+use pannier_docs::{Corpus, DocumentInfo};
 use pannier_snippets::{Snippet, SnippetIndexes};
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 
@@ -29,7 +29,7 @@ pub(crate) struct Page {
 
 /// All folders with resources, in their current versions.
 struct ResourceList {
-    caches: Vec<(String, Arc<DocumentIndex>)>,
+    caches: Vec<(String, Arc<dyn Corpus>)>,
     docs: Vec<(String, Arc<SnippetIndexes>)>,
     /// A hash of all names and versions.
     state: blake3::Hash,
@@ -106,12 +106,11 @@ pub(crate) fn list(
     let mut resources = Vec::new();
     let mut first = 0;
     for (name, cache) in &list.caches {
-        let count = cache.len() as usize;
-        for number in start.saturating_sub(first)..count {
-            if resources.len() == RESOURCES_PER_PAGE {
-                break;
-            }
-            resources.push(document(name, cache, u32::try_from(number).unwrap_or(u32::MAX))?);
+        let count = cache.manifest().documents as usize;
+        let (from, remaining) = (start.saturating_sub(first), RESOURCES_PER_PAGE - resources.len());
+        if from < count && remaining > 0 {
+            let listed = cache.list_documents(from, remaining)?;
+            resources.extend(listed.into_iter().map(|info| document(name, info)));
         }
         first += count;
     }
@@ -128,16 +127,15 @@ pub(crate) fn list(
     Ok(Page { resources, next })
 }
 
-fn document(name: &str, cache: &DocumentIndex, number: u32) -> Result<Resource, ToolError> {
-    let info = cache.document_info(number)?;
+fn document(name: &str, info: DocumentInfo) -> Resource {
     let uri = Uri::new(name, Kind::Document, &info.path);
     let resource = Resource::new(uri.to_string(), &info.path)
         .with_mime_type(mime_type(&info.path))
         .with_size(info.bytes);
-    Ok(match info.metadata.title {
+    match info.metadata.title {
         Some(title) => resource.with_title(title),
         None => resource,
-    })
+    }
 }
 
 fn snippet(name: &str, snippet: &Snippet<'_>) -> Resource {
@@ -179,7 +177,8 @@ pub(crate) fn read(
         Kind::Document if is_named(shelf.document_names()) => {
             let cache = shelf.documents(Some(&uri.folder))?;
             let Some(number) = cache.find_document(&uri.name)? else { return Ok(None) };
-            (cache.document(number)?.content, uri.name)
+            let document = cache.read_documents(&[number])?.pop();
+            (document.map(|document| document.content).unwrap_or_default(), uri.name)
         }
         Kind::Snippet if is_named(shelf.snippet_names()) => {
             let indexes = shelf.snippets(Some(&uri.folder))?;

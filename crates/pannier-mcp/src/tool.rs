@@ -174,7 +174,12 @@ pub(crate) fn tools(shelf: &Shelf, lists_specified: bool) -> Vec<Tool> {
 
 impl Definition {
     fn tool(&self, shelf: &Shelf) -> Option<Tool> {
-        if self.name == "recall" && !Path::new(RECALL_FOLDER).is_dir() {
+        let is_served = match (self.name, shelf.recall_folder()) {
+            ("recall", None) => Path::new(RECALL_FOLDER).is_dir(),
+            (name, Some(_)) => name == "recall",
+            _ => true,
+        };
+        if !is_served {
             return None;
         }
         let mut arguments = self.advertised();

@@ -13,52 +13,16 @@ use std::ops::Range;
 
 use pannier_core::Timestamp;
 
-use crate::date::{self, ParsedDate};
+use crate::date;
 use crate::entry::Draft;
+use crate::entry_heading::{EntryStart, is_part, parse_heading, parse_stamp};
 use crate::line_map::{LineKind, LineMap};
 use crate::list_entries;
 use crate::markdown::{Heading, Outline, close_open_blocks};
 use crate::memory::Problem;
+use crate::superseded::{is_superseded, says_superseded};
+use crate::table_entries::table_rows;
 use crate::text::trimmed;
-
-/// Headings of the parts of an entry, in lower case.
-const PARTS: [&str; 22] = [
-    "alternatives",
-    "application",
-    "background",
-    "consequence",
-    "consequences",
-    "context",
-    "date",
-    "decision",
-    "details",
-    "impact",
-    "lesson",
-    "notes",
-    "options",
-    "outcome",
-    "problem",
-    "rationale",
-    "reason",
-    "references",
-    "related",
-    "solution",
-    "status",
-    "why",
-];
-
-/// The heading of an entry.
-struct EntryStart {
-    level: u8,
-    range: Range<usize>,
-    title: String,
-    /// The title if there is no other.
-    stamp: String,
-    date: Option<ParsedDate>,
-    /// Whether it has a date or a number.
-    is_stamped: bool,
-    is_specified: bool,
-}
 
 /// Returns the entries of a file in order.
 pub(crate) fn entries(
@@ -129,11 +93,6 @@ fn has_own_text(outline: &Outline, lines: &LineMap, index: usize) -> bool {
     };
     let body = heading.range.end..next.map_or(outline.text().len(), |next| next.range.start);
     next.filter(is_own_part).is_some() || heading.level > 1 && lines.has_text(outline, &body)
-}
-
-/// Returns whether a heading names a part of an entry.
-fn is_part(title: &str) -> bool {
-    PARTS.binary_search(&title.to_lowercase().trim_end_matches(':')).is_ok()
 }
 
 /// Returns the entry from `start` to the byte position `end`, or one for each row if it is a table and nothing else.
@@ -229,132 +188,6 @@ fn first_line_title(draft: Draft) -> Draft {
     }
 }
 
-/// Returns an entry for each row of a table, if the range is a table and nothing else.
-fn table_rows(outline: &Outline, range: &Range<usize>) -> Vec<Draft> {
-    let first = outline.line(range.start);
-    let last = outline.line(range.end.max(range.start + 1) - 1);
-    let rows = (first..=last).map(|line| (line, outline.text()[outline.line_range(line)].trim()));
-    let rows: Vec<(usize, Vec<&str>)> = rows
-        .filter(|(_, text)| !text.is_empty())
-        .map(|(line, text)| (line, if text.starts_with('|') { cells(text) } else { Vec::new() }))
-        .collect();
-    let is_rule = |cell: &&str| cell.contains('-') && cell.chars().all(|c| matches!(c, '-' | ':'));
-    let [(_, names), (_, rule), rows @ ..] = rows.as_slice() else { return Vec::new() };
-    if rule.is_empty() || !rule.iter().all(is_rule) || rows.iter().any(|row| row.1.is_empty()) {
-        return Vec::new();
-    }
-    let is_title = |name: &&str| {
-        let name = name.to_lowercase();
-        ["decision", "title", "learning", "lesson", "summary", "what"]
-            .iter()
-            .any(|word| name.contains(word))
-    };
-    let column = names.iter().position(is_title);
-    rows.iter().filter_map(|(line, cells)| row_entry(names, column, *line, cells)).collect()
-}
-
-/// Returns the cells of a row without their outer bars.
-fn cells(row: &str) -> Vec<&str> {
-    let row = row.strip_prefix('|').unwrap_or(row);
-    let row = row.strip_suffix('|').unwrap_or(row);
-    let (mut cells, mut start) = (Vec::new(), 0);
-    for (index, _) in row.match_indices('|') {
-        if !row[..index].ends_with('\\') {
-            cells.push(row[start..index].trim());
-            start = index + 1;
-        }
-    }
-    cells.push(row[start..].trim());
-    cells
-}
-
-/// Returns a row as an entry. The title is the cell of its column, or else the first that is no date and no number.
-fn row_entry(names: &[&str], column: Option<usize>, line: usize, cells: &[&str]) -> Option<Draft> {
-    let is_text = |cell: &&str| cell.contains(char::is_alphabetic) && date::day(cell).is_none();
-    let column = column.filter(|column| cells.get(*column).is_some_and(is_text));
-    let column = column.or_else(|| {
-        let words = |cell: &&str| is_text(cell) && cell.contains(' ');
-        cells.iter().position(words).or_else(|| cells.iter().position(is_text))
-    })?;
-    let date = cells.iter().find_map(|cell| date::parse(cell.trim_matches(['*', '`', '[', ']'])));
-    let others =
-        cells.iter().enumerate().filter(|(index, cell)| *index != column && !cell.is_empty());
-    let others =
-        others.map(|(index, cell)| match names.get(index).filter(|name| !name.is_empty()) {
-            Some(name) => format!("**{}**: {cell}", name.trim_matches('*')),
-            None => (*cell).to_owned(),
-        });
-    let text = others.collect::<Vec<_>>().join("\n\n");
-    let is_superseded = text.lines().any(is_status_superseded) || says_superseded(cells[column]);
-    let title = cells[column].to_owned();
-    let date = date.and_then(|date| date.date);
-    Some(Draft { title, text, date, is_superseded, line, end_line: line, ..Draft::default() })
-}
-
-/// Parses a heading. One with a date in brackets is specified.
-fn parse_heading(outline: &Outline, heading: &Heading) -> EntryStart {
-    let line = outline.without_comments(heading.range.clone());
-    let line = line.trim().trim_start_matches('#').trim();
-    // Markdown allows a closing sequence of `#` after whitespace.
-    let unmarked = line.trim_end_matches('#');
-    let line = if unmarked.ends_with([' ', '\t']) { unmarked.trim_end() } else { line };
-    let (level, range) = (heading.level, heading.range.clone());
-    let bracketed = line.strip_prefix('[').and_then(|line| line.split_once(']'));
-    if let Some((stamp, title)) = bracketed.filter(|_| matches!(level, 2 | 3))
-        && let Some(date) = date::parse(stamp.trim())
-    {
-        let (stamp, title) = (stamp.trim().to_owned(), title.trim().to_owned());
-        let date = Some(date);
-        return EntryStart {
-            level,
-            range,
-            title,
-            stamp,
-            date,
-            is_stamped: true,
-            is_specified: true,
-        };
-    }
-    let (title, date, is_stamped) = parse_stamp(line);
-    let stamp = line.to_owned();
-    EntryStart { level, range, title, stamp, date, is_stamped, is_specified: false }
-}
-
-/// Parses a title that may begin with a date or a number, or end with a date. Returns the title without the date, the
-/// date, and whether it begins with either.
-fn parse_stamp(line: &str) -> (String, Option<ParsedDate>, bool) {
-    const SEPARATORS: [char; 11] = [' ', '\t', '-', '–', '—', ':', '|', '·', '*', '`', ','];
-    let bare = line.trim_start_matches(['*', '`', '_', '[', '(', '~', ' ']);
-    if let Some(day) = date::day(bare) {
-        let rest = bare[day.len()..].trim_start_matches([']', ')']);
-        let time = rest.strip_prefix('-').filter(|rest| rest.len() > 5 && rest.is_char_boundary(6));
-        let time = time
-            .map(|rest| rest.split_at(6))
-            .filter(|(time, _)| time.bytes().all(|b| b.is_ascii_digit()));
-        let (rest, stamp) = match time {
-            Some((time, rest)) => (rest, format!("{day}-{time}")),
-            None => (rest, day.to_owned()),
-        };
-        let rest = rest.trim_start_matches([']', ')']).trim_matches(SEPARATORS);
-        let title = if rest.is_empty() { line.trim() } else { rest };
-        return (title.to_owned(), date::parse(&stamp), true);
-    }
-    let letters = bare.len() - bare.trim_start_matches(|c: char| c.is_ascii_uppercase()).len();
-    let after = bare[letters..].strip_prefix(['-', '_', '#', ' ']).unwrap_or(&bare[letters..]);
-    let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let is_numbered =
-        (letters > 0 || bare.starts_with('#') || after[digits..].starts_with(['.', ')', ':']))
-            && digits > 0
-            && !after[digits..].starts_with(|next: char| next.is_alphanumeric());
-    // A date in parentheses, or anywhere.
-    let day = line.char_indices().find_map(|(index, _)| Some((index, date::day(&line[index..])?)));
-    let Some((index, day)) = day else { return (line.trim().to_owned(), None, is_numbered) };
-    let before = line[..index].trim_end_matches(['(', '[']).trim_end_matches(SEPARATORS);
-    let is_at_end = line[index + day.len()..].trim_matches([')', ']', ' ', '*']).is_empty();
-    let title = if is_at_end && !before.is_empty() { before } else { line };
-    (title.trim().to_owned(), date::parse(day), is_numbered)
-}
-
 /// Returns the entry from `start` to the byte position `end`.
 fn draft(outline: &Outline, start: EntryStart, end: usize, problems: &mut Vec<Problem>) -> Draft {
     let EntryStart { range, mut title, stamp, date, is_specified, .. } = start;
@@ -414,48 +247,6 @@ fn without_rule(outline: &Outline, body: Range<usize>) -> Range<usize> {
     }
 }
 
-/// Returns whether a line of the body marks the entry as superseded.
-fn is_superseded(outline: &Outline, body: Range<usize>) -> bool {
-    let mut next = body.start;
-    outline.text()[body].split_inclusive('\n').any(|line| {
-        let start = next;
-        next += line.len();
-        let indent = line.len() - line.trim_start().len();
-        // The line may be quoted, a list item or bold.
-        let bare = line.trim_start_matches([' ', '\t', '>', '-', '*', '+']);
-        (says_superseded(bare) || is_status_superseded(line))
-            && !outline.is_code_or_comment(start + indent)
-    })
-}
-
-/// Returns whether `line` begins with `~~Superseded`.
-fn says_superseded(line: &str) -> bool {
-    line.strip_prefix("~~").is_some_and(begins_superseded)
-}
-
-/// Returns whether `line` is a bold status field with the value `Superseded`, and not a template's list of all values.
-fn is_status_superseded(line: &str) -> bool {
-    let line = line.trim_start();
-    let line =
-        line.strip_prefix(['-', '*', '+']).filter(|rest| rest.starts_with(' ')).unwrap_or(line);
-    let Some((name, value)) = line.split_once(':') else { return false };
-    let name = name.trim_matches([' ', '\t', '*', '_']);
-    let value = value.trim_matches([' ', '\t', '\n', '*', '_', '~', '`']);
-    let is_bold = line.trim_start().starts_with(['*', '_']);
-    is_bold
-        && name.eq_ignore_ascii_case("status")
-        && begins_superseded(value)
-        && !value[SUPERSEDED.len()..].trim_start().starts_with(['|', '/'])
-}
-
-const SUPERSEDED: &str = "superseded";
-
-fn begins_superseded(text: &str) -> bool {
-    let word = text.get(..SUPERSEDED.len());
-    word.is_some_and(|word| word.eq_ignore_ascii_case(SUPERSEDED))
-        && !text[SUPERSEDED.len()..].starts_with(char::is_alphanumeric)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -504,38 +295,6 @@ mod tests {
         let hidden = "<!--\n## [YYYY-MM-DD] decoy\n-->\n```\n## [2026-07-25] decoy\n```\n## [2026-07-25] real\n~~~md\n## [2026-07-25] decoy\n~~~\n";
         assert_eq!(titles(hidden), ["real"]);
         assert_eq!(titles("text\n   ## [2026-07-25] indented\n"), ["indented"]);
-    }
-
-    #[test]
-    fn stamps_are_parsed_from_titles() {
-        let day = "2026-07-25T00:00:00Z";
-        for (line, title, date, is_stamped) in [
-            ("ADR-001: Row", "ADR-001: Row", None, true),
-            ("ADR 1 - Row", "ADR 1 - Row", None, true),
-            ("DEC-001", "DEC-001", None, true),
-            ("D-0001 - Row", "D-0001 - Row", None, true),
-            ("**D12** Row", "**D12** Row", None, true),
-            ("#12 Row", "#12 Row", None, true),
-            ("3. Row", "3. Row", None, true),
-            ("2026-07-25 \u{2014} Row", "Row", Some(day), true),
-            ("2026-07-25: Row", "Row", Some(day), true),
-            ("(2026-07-25) Row", "Row", Some(day), true),
-            ("2026-07-25", "2026-07-25", Some(day), true),
-            ("[2026-07-25-194549] Row", "Row", Some("2026-07-25T19:45:49Z"), true),
-            ("Row (2026-07-25)", "Row", Some(day), false),
-            ("Row, 2026-07-25", "Row", Some(day), false),
-            ("Since 2026-07-25 we row", "Since 2026-07-25 we row", Some(day), false),
-            ("ADR-7: Row (2026-07-25)", "ADR-7: Row", Some(day), true),
-            ("K8s on Mondays", "K8s on Mondays", None, false),
-            ("Phase 1: Row", "Phase 1: Row", None, false),
-            ("Row", "Row", None, false),
-            ("", "", None, false),
-        ] {
-            let (found, parsed, stamped) = parse_stamp(line);
-            let parsed = parsed.and_then(|parsed| parsed.date);
-            assert_eq!((found.as_str(), stamped), (title, is_stamped), "{line}");
-            assert_eq!(parsed, date.map(|date| date.parse().unwrap()), "{line}");
-        }
     }
 
     #[test]

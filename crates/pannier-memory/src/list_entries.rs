@@ -3,7 +3,7 @@
 //! An item includes its further lines and its sub-items. Rules and conventions are the outermost items, with or without a
 //! checkbox. A task is an item with an open checkbox, at any depth, that is not part of another task.
 //!
-//! Text that is no item becomes an entry, too: a rule or convention for each block, and a note for the blocks under each
+//! Text outside of items becomes an entry, too: a rule or convention for each block, and a note for the blocks under each
 //! heading above tasks.
 
 use std::ops::Range;

@@ -8,145 +8,22 @@
 //! the keywords of those tasks. Otherwise the most urgent tasks supply them, and one run selects everything.
 
 mod explain;
+mod packet;
+mod pool;
+mod receipt;
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use pannier_core::item::{ContextSource, MetadataValue};
 use pannier_core::report::SelectionReport;
-use pannier_core::score::MetadataTrustScorer;
-use pannier_core::{ContextBudget, ContextItem, Pipeline, Selection, Timestamp, TokenCounter};
-use pannier_policy::{Policy, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig};
-use serde::{Deserialize, Serialize};
+use pannier_core::{ContextBudget, ContextItem, Pipeline, Selection, TokenCounter};
+use pannier_policy::{Policy, PolicyRegistry};
 
-use crate::policy::{PacketPolicy, SUPERSEDED_TRUST, kind, memory_policy, seed_policy};
-use crate::render::{
-    PacketFill, PacketFormat, PacketFrame, PacketLayout, RenderedEntries, entries_within,
-};
-use crate::{Config, Entry, Memory, MemoryError, Section, Sources, keywords};
-
-/// The source kind in receipts of packets.
-const KIND: &str = "memory";
-
-/// The maximum length of the tasks that score other entries. One task is used regardless of its length.
-const MAX_TASK_BYTES: usize = 1 << 10;
-
-/// The settings of a packet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct PacketOptions {
-    /// The maximum number of tokens.
-    pub budget: usize,
-    /// The maximum number of characters; unlimited if `None`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_characters: Option<usize>,
-    /// The output format.
-    pub format: PacketFormat,
-    /// The policy that selects the entries.
-    #[serde(
-        default = "PacketPolicy::of_old_receipts",
-        skip_serializing_if = "PacketPolicy::is_seed"
-    )]
-    pub policy: PacketPolicy,
-    /// The share of tasks, in percent: a guarantee of what the rules leave, and in the specification's packets a maximum.
-    pub task_percent: f64,
-    /// The share of conventions, as that of tasks.
-    pub convention_percent: f64,
-    /// The guaranteed share of decisions; the specification has none.
-    #[serde(default = "scored_percent", skip_serializing_if = "is_scored_percent")]
-    pub decision_percent: f64,
-    /// The guaranteed share of learnings; the specification has none.
-    #[serde(default = "scored_percent", skip_serializing_if = "is_scored_percent")]
-    pub learning_percent: f64,
-    /// The work at hand: entries that match it score higher. In the specification's packets, decisions and learnings only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub query: Option<String>,
-    /// The files that the work concerns. Rules with matching patterns are in the packet, and others only named.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<String>,
-    /// The files that the memory was read from.
-    #[serde(default, skip_serializing_if = "Sources::is_folder")]
-    pub sources: Sources,
-    /// The current time, against which the age of entries is measured.
-    pub now: Timestamp,
-    /// Whether a JSON packet contains the current time. Receipts hash the key `tells_time`.
-    #[serde(rename = "tells_time")]
-    pub include_timestamp: bool,
-}
-
-fn scored_percent() -> f64 {
-    PacketOptions::SCORED_PERCENT
-}
-
-fn is_scored_percent(percent: &f64) -> bool {
-    *percent == PacketOptions::SCORED_PERCENT
-}
-
-impl PacketOptions {
-    /// The default budget in tokens.
-    pub const BUDGET: usize = 8_000;
-    /// The default of [`task_percent`](Self::task_percent).
-    pub const TASK_PERCENT: f64 = 40.0;
-    /// The default of [`convention_percent`](Self::convention_percent).
-    pub const CONVENTION_PERCENT: f64 = 20.0;
-    /// The default of [`decision_percent`](Self::decision_percent) and [`learning_percent`](Self::learning_percent).
-    pub const SCORED_PERCENT: f64 = 20.0;
-
-    /// Applies the values that a configuration sets.
-    ///
-    /// ```
-    /// use pannier_memory::{Config, PacketOptions};
-    ///
-    /// let config = Config::parse(".ctxrc".as_ref(), "token_budget: 600\ntask_budget_pct: 0.29\n")?;
-    /// let options = PacketOptions::new("2026-03-01T12:00:00Z".parse()?);
-    /// let options = options.with_config(&config).with_query(["fix the roof", "src/roof.rs"]);
-    /// assert_eq!((options.budget, options.task_percent), (600, 29.0));
-    /// assert_eq!(options.convention_percent, PacketOptions::CONVENTION_PERCENT);
-    /// assert_eq!(options.query.as_deref(), Some("fix the roof src/roof.rs"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn with_config(mut self, config: &Config) -> Self {
-        let percent = |share: Option<f64>, default: f64| {
-            // Rounded: 0.29 * 100.0 is not 29.0.
-            share.map_or(default, |share| (share * 1e11).round() / 1e9)
-        };
-        self.budget = config.token_budget.unwrap_or(self.budget);
-        self.task_percent = percent(config.task_budget_pct, self.task_percent);
-        self.convention_percent = percent(config.convention_budget_pct, self.convention_percent);
-        self.decision_percent = percent(config.decision_budget_pct, self.decision_percent);
-        self.learning_percent = percent(config.learning_budget_pct, self.learning_percent);
-        self
-    }
-
-    /// Sets the query to these texts, such as the request and the paths it concerns. Blank texts set none.
-    #[must_use]
-    pub fn with_query<'t>(mut self, texts: impl IntoIterator<Item = &'t str>) -> Self {
-        let query = texts.into_iter().collect::<Vec<_>>().join(" ");
-        self.query = Some(query).filter(|query| !query.trim().is_empty());
-        self
-    }
-
-    /// Returns the defaults: 8,000 tokens of Markdown.
-    pub fn new(now: Timestamp) -> Self {
-        Self {
-            budget: Self::BUDGET,
-            max_characters: None,
-            format: PacketFormat::default(),
-            task_percent: Self::TASK_PERCENT,
-            convention_percent: Self::CONVENTION_PERCENT,
-            policy: PacketPolicy::default(),
-            decision_percent: Self::SCORED_PERCENT,
-            learning_percent: Self::SCORED_PERCENT,
-            query: None,
-            files: Vec::new(),
-            sources: Sources::default(),
-            now,
-            include_timestamp: false,
-        }
-    }
-}
+pub use self::packet::Packet;
+use self::pool::{pool, pool_entries, urgent_tasks};
+use crate::policy::{PacketPolicy, memory_policy, seed_policy};
+use crate::render::{PacketFill, PacketFrame, PacketLayout, RenderedEntries, entries_within};
+use crate::{Entry, Memory, MemoryError, PacketOptions, Section, keywords};
 
 /// Builds packets from a project's memory.
 ///
@@ -180,48 +57,6 @@ pub struct PacketBuilder<'m> {
     layouts: [PacketLayout; 4],
     /// The result of [`character_limit`](Self::character_limit).
     character_limit: OnceLock<(usize, usize)>,
-}
-
-/// The text that an agent receives, with its counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Packet {
-    /// The text, with its final newline.
-    pub text: String,
-    /// The number of tokens of the text.
-    pub tokens_used: usize,
-    /// The budget that the entries were selected for. A character limit may make it smaller than the requested one.
-    pub budget: usize,
-    /// The tokens of the frame alone; if the packet is over budget, the smallest budget that fits the frame.
-    pub min_tokens: usize,
-    /// Whether the text exceeds the budget. Only the frame can cause this.
-    pub is_over_budget: bool,
-    /// Whether the text exceeds the character limit. Only the frame can cause this.
-    pub is_over_characters: bool,
-    /// The requested budget and character limit.
-    requested: (usize, Option<usize>),
-}
-
-impl Packet {
-    /// Returns a message for each limit that the packet exceeds, for users rather than the model.
-    pub fn warnings(&self) -> impl Iterator<Item = String> {
-        let (budget, max_characters) = self.requested;
-        let tokens = self.is_over_budget.then(|| {
-            format!(
-                "the packet has {} tokens, above the budget of {budget}: the rules, the files to read and the \
-                 instruction are in every packet; raise the budget to {}, or shorten the constitution",
-                self.tokens_used, self.min_tokens
-            )
-        });
-        let characters = max_characters.filter(|_| self.is_over_characters).map(|limit| {
-            format!(
-                "the packet has {} characters, above the limit of {limit}: the rules are in every packet; shorten the \
-                 constitution",
-                self.text.chars().count()
-            )
-        });
-        tokens.into_iter().chain(characters)
-    }
 }
 
 /// A selection, with the pipeline and the budget it came from.
@@ -456,55 +291,6 @@ impl<'m> PacketBuilder<'m> {
     pub fn selection(&self) -> Result<Selection<'_>, MemoryError> {
         Ok(self.select(self.effective_budget())?.selection)
     }
-
-    /// Returns a receipt, from which the packet can be replayed and compared.
-    ///
-    /// # Errors
-    ///
-    /// As [`packet`](Self::packet).
-    pub fn receipt(&self) -> Result<Receipt, MemoryError> {
-        let packet = self.select(self.effective_budget())?;
-        let mut config = RunConfig::new(packet.policy.clone());
-        config.tokenizer = self.counter.name().to_owned();
-        let options = serde_json::to_value(&self.options).ok();
-        config.source = Some(ReceiptSource {
-            kind: KIND.to_owned(),
-            version: self.memory.version().to_owned(),
-            query: self.options.query.clone(),
-            options: options.and_then(|options| serde_json::from_value(options).ok()),
-        });
-        Ok(Receipt::for_text(&packet.selection, config, &packet.text().0))
-    }
-
-    /// Returns the options recorded in the receipt of a packet.
-    ///
-    /// # Errors
-    ///
-    /// [`MemoryError::NoPacket`] if the receipt has another source.
-    pub fn options_from_receipt(receipt: &Receipt) -> Result<PacketOptions, MemoryError> {
-        let options = receipt.source.options.as_ref().filter(|_| receipt.source.kind == KIND);
-        let options = options.and_then(|options| serde_json::to_value(options).ok());
-        options
-            .and_then(|options| serde_json::from_value(options).ok())
-            .ok_or(MemoryError::NoPacket)
-    }
-
-    /// Replays the packet of a receipt and compares the two.
-    ///
-    /// # Errors
-    ///
-    /// As [`packet`](Self::packet).
-    pub fn replay(&self, receipt: &Receipt) -> Result<Replay, MemoryError> {
-        if receipt.format < 2 {
-            let problem = "packets of format 1 were selected by other rules, and cannot be replayed; write a new \
-                           receipt"
-                .to_owned();
-            return Err(pannier_core::Error::InvalidReceipt { problem }.into());
-        }
-        let packet = self.select(self.effective_budget())?;
-        let write = |selection: &Selection<'_>| packet.layout.text(&selection.placed()).0;
-        Ok(receipt.replay_for_text(&self.pool, &packet.pipeline, write)?)
-    }
 }
 
 /// Renders whole entries as Markdown, each with its place, within a budget. The last are shortened first: to the paragraph
@@ -529,133 +315,6 @@ fn whole_entries(selection: &Selection<'_>) -> impl Iterator<Item = usize> {
     selected.filter(|(_, is_short)| !is_short).map(|(index, _)| index)
 }
 
-/// Returns the entries of the pool in tie-breaking order: lists in file order, dated entries newest first.
-fn pool_entries(memory: &Memory, policy: PacketPolicy) -> Vec<&Entry> {
-    let mut entries: Vec<&Entry> = memory.entries().iter().collect();
-    entries.retain(|entry| entry.section() != Section::Constitution && policy.includes(entry));
-    entries.sort_by_key(|entry| {
-        let date = entry.date().filter(|_| entry.section().is_dated());
-        (entry.section(), Reverse(date))
-    });
-    entries
-}
-
-/// Turns entries into items with the token counts of their printed forms.
-fn pool(
-    entries: &[&Entry],
-    options: &PacketOptions,
-    rendered: &mut RenderedEntries,
-) -> Result<Vec<ContextItem>, MemoryError> {
-    let source = ContextSource::new("memory")?;
-    let (ranks, trust) = match options.policy {
-        PacketPolicy::PacketSeed => (task_recency_ranks(entries), MetadataValue::Integer(0)),
-        PacketPolicy::Memory => (task_ranks(entries), MetadataValue::Float(SUPERSEDED_TRUST)),
-    };
-    let (mut items, mut last) = (Vec::with_capacity(entries.len()), None);
-    for (index, entry) in entries.iter().enumerate() {
-        let tokens = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        // Rules for other files are opened like skills.
-        let section = match entry.is_on_demand(&options.files) {
-            true => Section::Skills,
-            false => entry.section(),
-        };
-        let kind = match last {
-            Some((last, kind)) if last == section => kind,
-            _ => kind(section)?,
-        };
-        last = Some((section, kind.clone()));
-        // The pool owns the contents; a packet copies the printed texts.
-        let mut forms = rendered.forms_mut(index).iter_mut().map(|form| {
-            (form.name.clone(), std::mem::take(&mut form.content), tokens(form.tokens))
-        });
-        let (_, content, whole_tokens) = forms.next().unwrap_or_default();
-        let mut item = ContextItem::builder(content, whole_tokens)
-            .kind(kind)
-            .source(source.clone())
-            .id(entry.id())
-            .metadata("place", format!("{}:{}", entry.path(), entry.line()));
-        if let Some(date) = entry.date() {
-            item = item.timestamp(date);
-        }
-        item = match entry.section() {
-            Section::Tasks => item.priority(ranks[index]),
-            // In file order.
-            Section::Conventions => item.priority(-(index as i64)),
-            // In file order, rules that match a file first.
-            Section::Instructions | Section::Skills => {
-                let is_match = entry.source().is_some_and(|source| source.matches(&options.files));
-                let first = if is_match { entries.len() as i64 } else { 0 };
-                item.priority(first - index as i64)
-            }
-            _ => item,
-        };
-        if entry.is_superseded() {
-            item = item.metadata(MetadataTrustScorer::KEY, trust.clone());
-        }
-        for (name, content, tokens) in forms {
-            item = item.form(name, content, tokens);
-        }
-        items.push(item.build()?);
-    }
-    Ok(items)
-}
-
-/// Returns the texts of the most urgent tasks, up to [`MAX_TASK_BYTES`]. Those of many tasks match every entry.
-fn urgent_tasks<'m>(entries: &[&'m Entry], pool: &[ContextItem]) -> Vec<&'m str> {
-    let mut tasks: Vec<_> = entries.iter().zip(pool).collect();
-    tasks.retain(|(entry, _)| entry.section() == Section::Tasks);
-    tasks.sort_by_key(|(_, item)| Reverse(item.priority()));
-    let mut bytes = 0;
-    let is_within = |text: &&str| {
-        let is_first = bytes == 0;
-        bytes += text.len();
-        is_first || bytes <= MAX_TASK_BYTES
-    };
-    tasks.into_iter().map(|(entry, _)| entry.text()).take_while(is_within).collect()
-}
-
-/// Ranks tasks; the least urgent has rank 0. Tasks in progress are first, then by priority, then by date, and notes are
-/// last.
-fn task_ranks(entries: &[&Entry]) -> Vec<i64> {
-    let dates = task_recency_ranks(entries);
-    let mut order: Vec<usize> =
-        (0..entries.len()).filter(|index| entries[*index].section() == Section::Tasks).collect();
-    // Cached: the tags are parsed from the text.
-    order.sort_by_cached_key(|index| {
-        let task = entries[*index];
-        (
-            task.is_specified(),
-            task.labels(),
-            task.date_or_phase().is_some(),
-            task.date_or_phase(),
-            dates[*index],
-        )
-    });
-    let mut ranks = vec![0; entries.len()];
-    for (rank, index) in order.into_iter().enumerate() {
-        ranks[index] = rank as i64;
-    }
-    ranks
-}
-
-/// Ranks tasks by date; the oldest has rank 0. A task without a date takes that of the preceding task. Of equal dates, the
-/// later in the file is newer.
-fn task_recency_ranks(entries: &[&Entry]) -> Vec<i64> {
-    let mut dates = Vec::with_capacity(entries.len());
-    let mut last = None;
-    for entry in entries.iter().filter(|entry| entry.section() == Section::Tasks) {
-        last = entry.date().or(last);
-        dates.push(last);
-    }
-    let mut order: Vec<usize> = (0..dates.len()).collect();
-    order.sort_by_key(|index| (dates[*index], *index));
-    let mut ranks = vec![0; entries.len()];
-    for (rank, index) in order.into_iter().enumerate() {
-        ranks[index] = rank as i64;
-    }
-    ranks
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -667,6 +326,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::PacketFormat;
 
     /// Counts the renderings of a packet layout.
     struct Counted(PacketLayout, Arc<AtomicU32>);

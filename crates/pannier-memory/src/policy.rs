@@ -64,7 +64,7 @@ impl FromStr for PacketPolicy {
 /// The shares of instructions and of skills, on top of the percentages of other sections.
 const SOURCE_SHARES: [(Section, f64); 2] = [(Section::Instructions, 20.0), (Section::Skills, 5.0)];
 
-/// The weight of the query beside recency and keywords, which sum up to at most 2.
+/// The weight of the query next to recency and keywords, which sum up to at most 2.
 const QUERY_WEIGHT: f64 = 4.0;
 
 /// The weight of the open tasks as a query. It is below the smallest difference of two scores, so it only breaks ties.

@@ -22,7 +22,7 @@ pub(crate) struct BuildContext<'c> {
     pub(crate) registry: Option<&'c PolicyRegistry>,
 }
 
-/// Stands in for the caller's values where a component is built only to check its options.
+/// Replaces the caller's values where a component is built only to check its options.
 pub(crate) const VALIDATION_CONTEXT: BuildContext<'_> =
     BuildContext { now: Some(Timestamp::UNIX_EPOCH), previous: None, registry: None };
 
@@ -38,7 +38,7 @@ pub(crate) struct Entry<C> {
     pub(crate) read: fn(MetadataValue) -> Result<C, ReadError>,
 }
 
-/// One of several components, told apart by name.
+/// One of several components, distinguished by name.
 pub(crate) trait Component: Sized {
     /// The object that is built.
     type Built;
@@ -58,7 +58,7 @@ pub(crate) trait Component: Sized {
     fn build(&self, context: &BuildContext<'_>) -> Result<Self::Built, Error>;
 }
 
-/// Reads a component from its name, or from a table with its name under `type`. The keys in `beside` belong to the same
+/// Reads a component from its name, or from a table with its name under `type`. Other keys that are given belong to the same
 /// table, and have been removed from it.
 pub(crate) fn read<C: Component>(
     value: MetadataValue,
@@ -82,7 +82,7 @@ pub(crate) fn read<C: Component>(
     Ok(component)
 }
 
-/// Moves the options beside the name of a component into a table of its own, and checks all keys against these options and
+/// Moves the options next to the name of a component into a table of its own, and checks all keys against these options and
 /// the table's `own` keys. Returns the keys of the tables that it made, the outer one first.
 ///
 /// `slicer = "quota"`, `inner_slicer = "knapsack"` and `bucket_size = 1` become

@@ -41,7 +41,7 @@ records! {
         #[serde(default, skip_serializing_if = "Option::is_none")] description: Option<String>,
         /// The scorers. One is used as it is, several are averaged by weight.
         #[serde(default)] scorers: Vec<WeightedScorer>,
-        /// The slicer; default: greedy. Its options may stand beside it.
+        /// The slicer; default: greedy. Its options may be next to it.
         #[serde(default)] slicer: SlicerPolicy,
         /// The placer; default: chronological.
         #[serde(default)] placer: PlacerPolicy,

@@ -46,7 +46,7 @@ fn options(components: &Value) -> Map<String, Value> {
 }
 
 /// Returns the schema of a component: one of these names, or one of these tables. Where a component contains another one by
-/// its name, the options of that one stand beside it.
+/// its name, the options of that one are next to it.
 pub(crate) fn one_of(components: &[(&str, &str, Schema)], inner: &str) -> Schema {
     let names: Vec<&str> = components.iter().map(|(name, ..)| *name).collect();
     let table = |(name, description, schema): &(&str, &str, Schema)| {

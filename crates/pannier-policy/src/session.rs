@@ -69,7 +69,7 @@ records! {
         pub named: f64,
         /// No such name; default: -0.35.
         pub unnamed: f64,
-        /// The same call was made again, or the file was read again as a whole; default: -1.75.
+        /// The same call was repeated, or the file was read again as a whole; default: -1.75.
         pub superseded: f64,
         /// The file of a read was edited later; default: -0.75.
         pub edited: f64,

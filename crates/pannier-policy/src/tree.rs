@@ -52,7 +52,7 @@ impl ReadError {
         self
     }
 
-    /// Takes the keys of tables off the path that are not in the file, because their entries stand beside a name.
+    /// Takes the keys of tables off the path that are not in the file, because their entries are next to a name.
     pub(crate) fn unnested(mut self, nested: &[&str]) -> Self {
         for key in nested {
             match self.path.strip_prefix(key).and_then(|rest| rest.strip_prefix('.')) {

@@ -152,8 +152,11 @@ pub(crate) fn router(app: &Arc<App>, options: &HttpOptions) -> Router {
         let handler = move |app, client, request| call(route, app, client, request);
         guarded = guarded.route(route.path, post(handler));
     }
+    #[cfg(feature = "inspector")]
+    let guarded = guarded.route("/", get(crate::page::page));
     let mut guarded = guarded
         .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(Arc::clone(app), guard::check));
     if !options.origins.is_empty() {
         let mcp = ["mcp-protocol-version", "mcp-method", "mcp-name"].map(HeaderName::from_static);
@@ -188,6 +191,13 @@ async fn readyz(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
 async fn not_found() -> Response {
     Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no such path")
         .hint("the paths are /mcp, those of /v1/openapi.json, /metrics, /healthz and /readyz")
+        .into()
+}
+
+async fn wrong_method(method: Method) -> Response {
+    let message = format!("the path does not take {method}");
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_input", message)
+        .hint("use a method of the header Allow")
         .into()
 }
 

@@ -23,6 +23,13 @@ pub enum HttpError {
         text: String,
     },
 
+    /// A text is not a host.
+    #[error("'{text}' is not a host; write a name with or without a port, as in box.example:8642")]
+    Host {
+        /// The text.
+        text: String,
+    },
+
     /// A text is not an origin.
     #[error(
         "'{text}' is not an origin; write a scheme, a host and a port, as in https://app.example:8443"

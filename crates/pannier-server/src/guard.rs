@@ -7,7 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE,
+};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
@@ -69,6 +71,12 @@ impl Allowed {
             _ => false,
         }
     }
+}
+
+/// Returns whether a request names this machine as its host, and comes from a program or from a page of this machine.
+pub fn is_local_request(headers: &HeaderMap, uri: &Uri) -> bool {
+    let allowed = Allowed::new(std::net::Ipv4Addr::LOCALHOST.into(), &[], &[]);
+    allowed.is_host(headers, uri) == Some(true) && allowed.is_origin(headers)
 }
 
 /// Returns the host without the brackets of an IPv6 address.
@@ -140,6 +148,12 @@ pub(crate) async fn check(
         let message = "the content type is not application/json";
         return Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_input", message)
             .hint("send the header Content-Type: application/json")
+            .into();
+    }
+    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        let message = "the body is compressed";
+        return Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_input", message)
+            .hint("send it without Content-Encoding")
             .into();
     }
     request.extensions_mut().insert(Client(Arc::clone(&client)));

@@ -15,7 +15,10 @@ mod error;
 mod guard;
 mod listener;
 mod logs;
+mod memory;
 mod metrics;
+#[cfg(feature = "inspector")]
+mod page;
 mod problem;
 mod telemetry;
 mod tokens;
@@ -24,6 +27,8 @@ mod write_timeout;
 
 pub use address::Address;
 pub use error::HttpError;
+pub use guard::is_local_request;
+pub use listener::ConnectionLimits;
 pub use logs::{LogFormat, LogGuard, LogLevel, init_logs};
 pub use telemetry::{RequestEnd, RequestSpan, Telemetry};
 pub use tokens::BearerTokens;
@@ -35,6 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
+use axum::http::uri::Authority;
 use axum::http::{HeaderValue, Uri};
 use axum::response::Response;
 use pannier_mcp::Server;
@@ -81,6 +87,23 @@ impl HttpOptions {
         Self { address, tokens, hosts, origins, drain, telemetry }
     }
 
+    /// Adds a `Host` name, with or without a port, such as `box.example`.
+    ///
+    /// # Errors
+    ///
+    /// [`HttpError::Host`] if the text is not one.
+    pub fn allow_host(&mut self, text: &str) -> Result<(), HttpError> {
+        let is_host = |host: &str| {
+            let mut letters = host.chars();
+            !host.is_empty()
+                && letters.all(|letter| letter.is_alphanumeric() || "-_.[]:".contains(letter))
+        };
+        let host = text.parse().ok().filter(|host: &Authority| is_host(host.as_str()));
+        let host = host.ok_or_else(|| HttpError::Host { text: text.to_owned() })?;
+        self.hosts.push(host.to_string());
+        Ok(())
+    }
+
     /// Adds an origin whose pages may call the server, such as `https://app.example`.
     ///
     /// # Errors
@@ -112,6 +135,7 @@ pub fn serve(
 ) -> Result<(), HttpError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_keep_alive(memory::THREAD_KEEP_ALIVE)
         .build()
         .map_err(HttpError::io("start threads"))?;
     let served = runtime.block_on(async {
@@ -144,7 +168,8 @@ pub async fn serve_until(
     let app = Arc::new(App::new(server, options, allowed, stop.clone()));
     let router = app::router(&app, options);
     ready(&format!("http://{address}"));
-    serve_router(listener, router, &app.drain, options.drain, signal).await;
+    let limits = ConnectionLimits::default();
+    serve_router(listener, router, limits, &app.drain, options.drain, signal).await;
     stop.cancel();
     Ok(())
 }
@@ -168,6 +193,7 @@ pub async fn bind(address: Address) -> Result<(TcpListener, SocketAddr), HttpErr
 pub async fn serve_router<S>(
     listener: TcpListener,
     router: S,
+    limits: ConnectionLimits,
     drain: &CancellationToken,
     time: Duration,
     signal: impl Future<Output = ()>,
@@ -175,7 +201,7 @@ pub async fn serve_router<S>(
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
 {
-    let connections = Arc::new(Connections::default());
+    let connections = Arc::new(Connections::new(limits));
     let accepting = listener::accept(listener, router, &connections, drain);
     let stopping = async {
         signal.await;
@@ -190,6 +216,7 @@ pub async fn serve_router<S>(
     let is_drained = tokio::select! {
         () = draining => true,
         () = stopping => false,
+        never = memory::release() => match never {},
     };
     match is_drained {
         true => tracing::info!("stopped"),

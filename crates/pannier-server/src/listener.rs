@@ -1,7 +1,7 @@
 //! Connections: their number, their times, and their end.
 //!
 //! A connection waits while no request is under way: before its first one, and between two. Waiting connections are cheap
-//! to hold open, so they are what an attacker has most of. An address may have [`MAX_WAITING`] of them. A further one must
+//! to hold open, so they are what an attacker has most of. An address may have `waiting` of them. A further one must
 //! send the head of a request within [`SHORT_HEAD_TIMEOUT`], which every honest client does, also in a burst. If all
 //! connections are taken, the one that waited longest is closed, of the address that has most of them waiting.
 
@@ -25,15 +25,6 @@ use crate::IO_TIMEOUT;
 use crate::guard::PeerAddress;
 use crate::write_timeout::WriteTimeout;
 
-/// The number of open connections.
-const MAX_CONNECTIONS: usize = 512;
-
-/// The number of open connections of one address.
-const MAX_ADDRESS_CONNECTIONS: usize = MAX_CONNECTIONS / 2;
-
-/// The number of connections of one address that may wait for long.
-const MAX_WAITING: usize = 32;
-
 /// The time in which further connections must send the head of their first request.
 const SHORT_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -46,9 +37,29 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_millis(300);
 /// The delay after a failed accept, for instance because of too many open files.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
+/// The number of open connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// Of all addresses; default 512.
+    pub total: usize,
+    /// Of one address; default 256.
+    pub per_address: usize,
+    /// Of one address that may wait for long before they send a request; default 32.
+    pub waiting: usize,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self { total: 512, per_address: 256, waiting: 32 }
+    }
+}
+
 /// The open connections.
 #[derive(Debug, Default)]
-pub(crate) struct Connections(Mutex<State>);
+pub(crate) struct Connections {
+    limits: ConnectionLimits,
+    state: Mutex<State>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -82,18 +93,23 @@ enum Admitted {
 }
 
 impl Connections {
+    pub(crate) fn new(limits: ConnectionLimits) -> Self {
+        Self { limits, state: Mutex::default() }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn admit(&self, address: IpAddr, close: CancellationToken) -> Admitted {
         let mut state = self.state();
         let own = state.open.values().filter(|connection| connection.address == address);
-        if own.clone().count() >= MAX_ADDRESS_CONNECTIONS {
+        if own.clone().count() >= self.limits.per_address {
             return Admitted::Refused;
         }
-        let is_short = own.filter(|connection| connection.is_waiting()).count() >= MAX_WAITING;
-        if state.open.len() >= MAX_CONNECTIONS && !state.evict() {
+        let is_short =
+            own.filter(|connection| connection.is_waiting()).count() >= self.limits.waiting;
+        if state.open.len() >= self.limits.total && !state.evict() {
             return Admitted::Full;
         }
         let number = state.next;
@@ -298,6 +314,7 @@ mod tests {
     #[test]
     fn full_server_closes_the_oldest_connection_of_the_greediest_address() {
         let connections = Connections::default();
+        let ConnectionLimits { total, per_address, waiting } = connections.limits;
         let address = |last: u8| IpAddr::from([127, 0, 0, last]);
         let admit = |last: u8| {
             let close = CancellationToken::new();
@@ -306,14 +323,14 @@ mod tests {
                 _ => None,
             }
         };
-        let greedy: Vec<_> = (0..MAX_ADDRESS_CONNECTIONS + 1).map(|_| admit(2)).collect();
-        assert!(greedy[MAX_ADDRESS_CONNECTIONS].is_none());
+        let greedy: Vec<_> = (0..per_address + 1).map(|_| admit(2)).collect();
+        assert!(greedy[per_address].is_none());
         let short: Vec<bool> = greedy.iter().flatten().map(|(_, is_short, _)| *is_short).collect();
-        assert!(!short[MAX_WAITING - 1] && short[MAX_WAITING]);
-        for last in 3..(3 + MAX_CONNECTIONS - MAX_ADDRESS_CONNECTIONS) {
+        assert!(!short[waiting - 1] && short[waiting]);
+        for last in 3..(3 + total - per_address) {
             assert!(admit(last as u8).is_some() || last > 255);
         }
-        while connections.len() < MAX_CONNECTIONS {
+        while connections.len() < total {
             assert!(admit(1).is_some());
         }
         let (first, _, close) = greedy[0].as_ref().unwrap();
@@ -323,6 +340,6 @@ mod tests {
         assert!(greedy[1].as_ref().unwrap().2.is_cancelled());
         connections.end_request(*first);
         assert!(admit(1).is_some() && close.is_cancelled());
-        assert_eq!(connections.len(), MAX_CONNECTIONS);
+        assert_eq!(connections.len(), total);
     }
 }

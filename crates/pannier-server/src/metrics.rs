@@ -30,7 +30,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const BUCKETS: [f64; 10] = [0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0];
 
 /// The routes besides those of the API.
-const OTHER_ROUTES: [&str; 5] = ["/mcp", "/metrics", "/v1/openapi.json", "/healthz", "/readyz"];
+const OTHER_ROUTES: [&str; 6] =
+    ["/", "/mcp", "/metrics", "/v1/openapi.json", "/healthz", "/readyz"];
 
 /// Counts of requests since the start.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Telemetry of requests, by whoever starts the server. The command has it over OTLP.
+//! Telemetry of requests, by the program that starts the server. The command has it over OTLP.
 
 use std::fmt;
 use std::sync::Arc;

@@ -68,7 +68,7 @@ impl BearerTokens {
     }
 
     /// Returns the name of the client that sent this `Authorization` header.
-    pub(crate) fn client(&self, header: Option<&HeaderValue>) -> Option<Arc<str>> {
+    pub fn client(&self, header: Option<&HeaderValue>) -> Option<Arc<str>> {
         let (scheme, token) = header?.to_str().ok()?.split_once(' ')?;
         let hash = blake3::hash(token.trim().as_bytes());
         // Compares with every token, each in constant time.

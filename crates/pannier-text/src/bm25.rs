@@ -6,7 +6,7 @@
 /// The usual term-frequency saturation: larger values let repeated terms count for longer.
 pub const K1: f64 = 1.2;
 /// Length normalization, from 0 (off) to 1 (full).
-const B: f64 = 0.75;
+pub const B: f64 = 0.75;
 
 /// Returns the term-frequency factor of a term that occurs `tf` times in a text of `doc_len` words. `avg_doc_len` is
 /// the mean over all texts that are compared. As the term frequency grows, the factor approaches `k1 + 1`.

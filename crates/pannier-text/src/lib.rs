@@ -48,7 +48,7 @@ mod shingles;
 mod stem;
 mod token_counter;
 
-pub use bm25::{K1, idf, tf_factor};
+pub use bm25::{B, K1, idf, tf_factor};
 pub use memo::Memo;
 pub use shingles::{SHINGLE_LEN, WordSequence, split_words};
 pub use token_counter::{Exactness, TokenCounter};

@@ -22,6 +22,43 @@ pub struct Calibration {
     pub covered_share: f64,
 }
 
+/// The sums of a calibration, to which pairs are added one by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CalibrationSums {
+    /// The number of pairs.
+    pub pairs: u64,
+    /// The reported tokens of all pairs.
+    pub reported: u64,
+    /// The counted tokens of all pairs.
+    pub counted: u64,
+    /// The largest ratio of a pair, in thousandths, rounded up.
+    pub bound_permille: u64,
+}
+
+impl CalibrationSums {
+    /// Adds a pair. A pair with 0 counted tokens is skipped.
+    pub fn add(&mut self, counted: u64, reported: u64) {
+        if counted == 0 {
+            return;
+        }
+        self.pairs = self.pairs.saturating_add(1);
+        self.reported = self.reported.saturating_add(reported);
+        self.counted = self.counted.saturating_add(counted);
+        let ratio = (u128::from(reported) * 1_000).div_ceil(counted.into());
+        self.bound_permille = self.bound_permille.max(u64::try_from(ratio).unwrap_or(u64::MAX));
+    }
+
+    /// Returns the calibration by all pairs, or `None` if there is no pair.
+    pub fn calibration(&self) -> Option<Calibration> {
+        (self.pairs > 0).then(|| Calibration {
+            pairs: usize::try_from(self.pairs).unwrap_or(usize::MAX),
+            mean: self.reported as f64 / self.counted as f64,
+            bound: self.bound_permille as f64 / 1_000.0,
+            covered_share: 0.05_f64.powf(1.0 / self.pairs as f64),
+        })
+    }
+}
+
 /// Compares `counter` with reported token counts. Skips texts that it counts as 0 tokens.
 ///
 /// # Errors
@@ -31,27 +68,11 @@ pub fn calibrate<'t>(
     counter: &dyn TokenCounter,
     pairs: impl IntoIterator<Item = (&'t str, u64)>,
 ) -> Result<Calibration, TokenError> {
-    let (mut reported_sum, mut counted_sum, mut count, mut bound) =
-        (0_u128, 0_u128, 0_usize, 0_u128);
+    let mut sums = CalibrationSums::default();
     for (text, reported) in pairs {
-        let counted = counter.count(text) as u128;
-        if counted == 0 {
-            continue;
-        }
-        reported_sum += u128::from(reported);
-        counted_sum += counted;
-        count += 1;
-        bound = bound.max((u128::from(reported) * 1_000).div_ceil(counted));
+        sums.add(counter.count(text) as u64, reported);
     }
-    if count == 0 {
-        return Err(TokenError::NoPairs);
-    }
-    Ok(Calibration {
-        pairs: count,
-        mean: reported_sum as f64 / counted_sum as f64,
-        bound: bound as f64 / 1_000.0,
-        covered_share: 0.05_f64.powf(1.0 / count as f64),
-    })
+    sums.calibration().ok_or(TokenError::NoPairs)
 }
 
 #[cfg(test)]

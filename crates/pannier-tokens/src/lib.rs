@@ -36,11 +36,11 @@ mod models;
 mod tokenizer_file;
 mod upper_bound;
 
-pub use calibrate::{Calibration, calibrate};
+pub use calibrate::{Calibration, CalibrationSums, calibrate};
 #[cfg(feature = "encodings")]
 pub use encoding::load_vocabulary;
 #[cfg(feature = "openai")]
-pub use encoding::{cl100k, o200k};
+pub use encoding::{cl100k, o200k, vocabulary_file, vocabulary_subset};
 pub use estimate::{BytesOverFour, ScriptEstimate};
 pub use models::{TokenError, builtin_counter, counter_by_name, counter_names};
 pub use pannier_core::TokenCounter;

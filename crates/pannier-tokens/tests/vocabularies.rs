@@ -16,6 +16,15 @@ fn the_vocabularies_are_up_to_date() {
 }
 
 #[test]
+fn the_tables_have_the_whole_file() {
+    for name in ["o200k", "cl100k"] {
+        let path = format!("{}/vocabularies/{name}.bpe", env!("CARGO_MANIFEST_DIR"));
+        assert!(pannier_tokens::vocabulary_file(name) == Some(std::fs::read(path).unwrap()));
+    }
+    assert_eq!(pannier_tokens::vocabulary_file("p50k"), None);
+}
+
+#[test]
 fn the_classes_are_up_to_date() {
     compare("src/encoding/classes.bin", &classes_file());
 }

@@ -236,7 +236,9 @@ impl Failure {
             Self::Docs(error) => match error {
                 DocsError::NoIndex { .. } => Category::CacheMissing,
                 DocsError::Invalid { .. } | DocsError::Outdated { .. } => Category::CacheInvalid,
-                DocsError::Busy { .. } | DocsError::Io { .. } => Category::Io,
+                DocsError::Busy { .. } | DocsError::Io { .. } | DocsError::Store { .. } => {
+                    Category::Io
+                }
                 DocsError::Engine(error) => error.kind().into(),
                 #[cfg(feature = "http")]
                 DocsError::Embedder(error) | DocsError::Reranker(error) => {

@@ -68,6 +68,10 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+#[cfg(all(doctest, feature = "chat", feature = "docs"))]
+#[doc = include_str!("../../../docs/tutorial-rust.md")]
+struct Tutorial;
+
 mod advice;
 mod failure;
 pub mod ops;

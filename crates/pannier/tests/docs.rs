@@ -291,7 +291,7 @@ fn receipts_of_texts_and_of_answers_replay() {
         let receipt = pool.select(bound, |selection, _| pool.receipt(bound, selection)).unwrap();
         let none = pannier::docs::QueryVector::None;
         let again =
-            pannier::ops::SearchPool::from_receipt(&receipt, &index, none, counter("o200k"));
+            pannier::ops::SearchPool::from_receipt(&receipt, &*index, none, counter("o200k"));
         let replay = again.unwrap().replay(&receipt).unwrap();
         assert_eq!(replay, pannier::policy::Replay::Identical);
     }
@@ -299,7 +299,7 @@ fn receipts_of_texts_and_of_answers_replay() {
     let pool = ReadRequest::from_value(request).unwrap().open(&shelf, &control).unwrap();
     for bound in [Bound::Text, Bound::Answer] {
         let receipt = pool.select(bound, |selection, _| pool.receipt(bound, selection)).unwrap();
-        let again = pannier::ops::ReadPool::from_receipt(&receipt, &index, counter("o200k"));
+        let again = pannier::ops::ReadPool::from_receipt(&receipt, &*index, counter("o200k"));
         let replay = again.unwrap().replay(&receipt).unwrap();
         assert_eq!(replay, pannier::policy::Replay::Identical);
     }

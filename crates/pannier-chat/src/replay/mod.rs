@@ -21,6 +21,7 @@ mod policy;
 mod recorded;
 mod report;
 mod terms;
+mod trace;
 mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,7 @@ pub use block::{Block, BlockKind, BlockReader, ReplayMessage, Role, request_json
 pub use policy::{Everything, FitSession, OldestFirst, ReplayPolicy, TrimEachRequest};
 pub use recorded::{RecordedSession, ReplayRequest};
 pub use report::{CacheReads, Figures, Prices, Summary};
+pub use trace::{FormChange, PrefixBreak, SessionTrace, TracedBlock, TracedTurn};
 
 use recorded::Needle;
 

@@ -7,7 +7,9 @@ use pannier_core::{ContextBudget, TokenCounter};
 use pannier_policy::{Policy, PolicyRegistry, SessionOptions};
 
 use super::block::{Block, BlockKind, BlockReader, ReplayMessage, request_json};
+use super::recorded::RecordedSession;
 use crate::message::TOKENS_PER_MESSAGE;
+use crate::session::Foresight;
 use crate::{ChatError, ChatSession, Provider, Transcript};
 
 /// Decides what to send of a session. One value lives as long as the session.
@@ -141,6 +143,22 @@ impl<'c> FitSession<'c> {
     ) -> Result<Self, ChatError> {
         let budget = ContextBudget::new(budget, budget)?;
         Ok(Self { session: ChatSession::new(options, counter), budget })
+    }
+
+    /// Cuts the results of a recorded session in the order of a clairvoyant: those first that supply no later needle, then
+    /// those whose next needle is farthest (Belady). No policy can know that; it shows how much a better order could gain.
+    #[must_use]
+    pub fn with_clairvoyance(mut self, session: &RecordedSession) -> Self {
+        let mut foresight = Foresight::default();
+        for request in &session.requests {
+            let sources = request.needles.iter().flat_map(|needle| &needle.sources);
+            for &source in sources {
+                let (message, part) = session.position(source);
+                foresight.add(message, part, request.messages);
+            }
+        }
+        self.session = self.session.with_foresight(foresight);
+        self
     }
 }
 

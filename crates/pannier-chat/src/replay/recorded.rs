@@ -138,6 +138,12 @@ impl RecordedSession {
         Self { name, messages, requests, blocks }
     }
 
+    /// Returns the message of a block, and its position in the message.
+    pub(super) fn position(&self, block: usize) -> (usize, usize) {
+        let message = self.blocks[block].0;
+        (message, block - self.blocks.partition_point(|(other, _)| *other < message))
+    }
+
     /// Returns the tokens of the whole history.
     pub fn tokens(&self) -> i64 {
         self.messages.iter().map(ReplayMessage::tokens).sum()

@@ -20,7 +20,7 @@ impl Prices {
         Self { read, write }
     }
 
-    fn cost(self, read: i64, written: i64) -> f64 {
+    pub(super) fn cost(self, read: i64, written: i64) -> f64 {
         self.read * read as f64 + self.write * written as f64
     }
 }

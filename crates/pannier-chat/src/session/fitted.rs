@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
+
 use super::fold::{Block, Fold, Turn, turns_json};
+use super::id::BlockHash;
 use crate::message::{Message, PartKind};
 use crate::transcript::Field;
 use crate::{Provider, Transcript, anthropic};
@@ -116,6 +119,23 @@ pub struct BlockPosition {
     pub message: usize,
 }
 
+/// A part of a sent request, for comparisons with the previous one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub struct SentBlock {
+    /// The hash of its content, its role and its names. Cache breakpoints do not change it.
+    pub hash: u64,
+    /// Its tokens, with those of its message if it is the first one of it.
+    pub tokens: i64,
+}
+
+impl SentBlock {
+    /// Creates a block.
+    pub fn new(hash: u64, tokens: i64) -> Self {
+        Self { hash, tokens }
+    }
+}
+
 /// A request that fits its budget.
 #[derive(Debug)]
 pub struct Fitted<'s, 't> {
@@ -126,6 +146,9 @@ pub struct Fitted<'s, 't> {
     last_unchanged: Option<BlockPosition>,
     /// The message with the note about omitted turns.
     note: Option<(usize, String)>,
+    note_tokens: i64,
+    /// The message, part, hash and tokens of each sent block.
+    blocks: Vec<(usize, usize, BlockHash, i64)>,
     omitted: Vec<Turn>,
     /// The last unchanged and the last block that can be a cache breakpoint: message and part.
     breakpoints: Vec<(usize, usize)>,
@@ -172,7 +195,22 @@ impl<'s, 't> Fitted<'s, 't> {
         let mut breakpoints: Vec<(usize, usize)> =
             breakpoints.map(|block| (block.message, block.part)).collect();
         breakpoints.dedup();
-        Self { transcript, tokens, cuts, is_batch, last_unchanged, note, omitted, breakpoints }
+        let sent = fold.blocks.iter().filter(|block| !block.is_gone);
+        let blocks =
+            sent.map(|block| (block.message, block.part, block.hash, block.tokens)).collect();
+        let note_tokens = fold.note_tokens();
+        Self {
+            transcript,
+            tokens,
+            cuts,
+            is_batch,
+            last_unchanged,
+            note,
+            note_tokens,
+            blocks,
+            omitted,
+            breakpoints,
+        }
     }
 
     pub(crate) fn transcript(&self) -> &'s Transcript<'t> {
@@ -210,6 +248,48 @@ impl<'s, 't> Fitted<'s, 't> {
     pub fn is_sent(&self, item: usize) -> bool {
         let message = self.transcript.messages.get(item);
         message.is_none_or(|message| message.rejection_rule.is_none()) && !self.is_omitted(item)
+    }
+
+    /// Returns the blocks that are sent, in the order of the request: its fixed fields, such as `tools`, then the parts of its
+    /// messages. The longest common beginning of two requests is what a prompt cache can serve.
+    pub fn blocks(&self) -> Vec<SentBlock> {
+        let transcript = self.transcript;
+        let mut blocks = Vec::with_capacity(self.blocks.len() + transcript.fixed.len() + 1);
+        for field in &transcript.fixed {
+            let hash = hash_of(&[field.name.as_bytes(), field.text.as_bytes()]);
+            blocks.push(SentBlock::new(hash, field.tokens));
+        }
+        let mut cuts = self.cuts.iter().filter(|cut| cut.form != CutForm::Omitted).peekable();
+        let mut previous = None;
+        for (position, &(index, part, content, tokens)) in self.blocks.iter().enumerate() {
+            let message = &transcript.messages[index];
+            let cut = cuts.next_if(|cut| (cut.index, cut.part) == (index, part));
+            let content = match cut {
+                Some(cut) => xxh3_128(cut.text.as_bytes()).to_le_bytes(),
+                None => content.bytes(),
+            };
+            let part = &message.parts[part];
+            // Media and reasoning have no text.
+            let raw = if part.body.is_none() { part.raw.get() } else { "" };
+            let id = match &part.kind {
+                PartKind::ToolCall { id } | PartKind::ToolResult { id } => id.as_str(),
+                _ => "",
+            };
+            let names = [message.role.name(), message.name.as_str(), id, part.tool.as_str(), raw];
+            let [role, name, id, tool, raw] = names.map(str::as_bytes);
+            let own = if previous == Some(index) { 0 } else { message.own_tokens };
+            previous = Some(index);
+            let hash = hash_of(&[role, name, id, tool, raw, &content]);
+            blocks.push(SentBlock::new(hash, tokens.saturating_add(own)));
+            let is_last = self.blocks.get(position + 1).is_none_or(|next| next.0 != index);
+            if let Some((task, note)) = &self.note
+                && is_last
+                && *task == index
+            {
+                blocks.push(SentBlock::new(hash_of(&[note.as_bytes()]), self.note_tokens));
+            }
+        }
+        blocks
     }
 
     /// Returns whether blocks were cut that the previous request of the session contained.
@@ -292,6 +372,16 @@ impl<'s, 't> Fitted<'s, 't> {
             Some(message)
         })
     }
+}
+
+/// Returns the hash of byte strings with their lengths.
+fn hash_of(strings: &[&[u8]]) -> u64 {
+    let mut hasher = Xxh3Default::new();
+    for bytes in strings {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    }
+    hasher.digest()
 }
 
 fn last_unchanged(provider: Provider, fold: &Fold) -> Option<BlockPosition> {

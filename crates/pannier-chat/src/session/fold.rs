@@ -5,19 +5,17 @@
 //! batch depends on the budget, not on the length of the history.
 
 mod cut;
+mod names;
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::ops::Range;
 
 use pannier_core::TokenCounter;
 use pannier_policy::SessionOptions;
-use xxhash_rust::xxh3::xxh3_64;
 
+use self::names::{Name, Names};
 use super::call::{Call, CallKind};
 use super::id::{BlockHash, Ids};
-use super::terms::for_each_name;
-use super::{CutForm, CutReason};
+use super::{CutForm, CutReason, Foresight};
 use crate::items::PRIMING_TOKENS;
 use crate::message::{Message, Part, PartKind, Role};
 use crate::trimmed::write_message;
@@ -25,27 +23,6 @@ use crate::{Provider, Transcript, json};
 
 /// The tokens up to which a text is never cut.
 const MIN_TEXT_TOKENS: i64 = 60;
-
-/// A map by hashes of names, which need no second hash. Its order is never used.
-type ByHash<V> = HashMap<u64, V, BuildHasherDefault<Identity>>;
-
-/// Returns the last integer as its hash.
-#[derive(Default)]
-struct Identity(u64);
-
-impl Hasher for Identity {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = xxh3_64(bytes);
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
 
 /// A part of a message, as it is sent.
 #[derive(Clone, Debug)]
@@ -74,62 +51,6 @@ struct ToolResult {
     /// Its names, each once.
     names: Vec<Name>,
     call: Option<usize>,
-}
-
-/// A name in a text, by its number and its first position.
-#[derive(Clone, Debug)]
-struct Name {
-    number: usize,
-    range: Range<usize>,
-}
-
-/// The names of a history. Names are compared by their hashes.
-#[derive(Clone, Debug, Default)]
-struct Names {
-    /// The numbers of names, by their hashes.
-    numbers: ByHash<usize>,
-    /// Where each name occurs, by its number.
-    occurrences: Vec<Occurrences>,
-    /// The names of the last block, each once.
-    of_block: Vec<Name>,
-}
-
-/// Where a name occurs.
-#[derive(Clone, Debug)]
-struct Occurrences {
-    /// The number of blocks that contain it, and the last of them.
-    blocks: u32,
-    last: usize,
-    /// The last of them that is not a result. No block precedes block 0, so 0 also means no block.
-    last_use: usize,
-}
-
-impl Names {
-    /// Adds the names in the text of a block, which follows all blocks that were added.
-    fn add(&mut self, text: &str, block: usize, is_result: bool) {
-        let Self { numbers, occurrences, of_block } = self;
-        of_block.clear();
-        for_each_name(text, |range| {
-            let hash = xxh3_64(&text.as_bytes()[range.clone()]);
-            let number = *numbers.entry(hash).or_insert(occurrences.len());
-            match occurrences.get_mut(number) {
-                Some(name) if name.last == block => return,
-                Some(name) => {
-                    name.blocks = name.blocks.saturating_add(1);
-                    name.last = block;
-                }
-                None => occurrences.push(Occurrences { blocks: 1, last: block, last_use: 0 }),
-            }
-            if !is_result {
-                occurrences[number].last_use = block;
-            }
-            of_block.push(Name { number, range });
-        });
-    }
-
-    fn occurrences(&self, name: &Name) -> &Occurrences {
-        &self.occurrences[name.number]
-    }
 }
 
 /// A response and its results, or the next message of the user, which can be left out together.
@@ -204,6 +125,7 @@ pub(super) struct Rules<'s> {
     /// The hashes of the query's terms, ascending.
     pub(super) query: &'s [u64],
     pub(super) counter: &'s dyn TokenCounter,
+    pub(super) foresight: Option<&'s Foresight>,
 }
 
 /// What a step works with.
@@ -214,6 +136,7 @@ struct Step<'s, 't> {
     options: &'s SessionOptions,
     query: &'s [u64],
     counter: &'s dyn TokenCounter,
+    foresight: Option<&'s Foresight>,
     /// Why it cuts.
     reason: CutReason,
 }
@@ -225,6 +148,14 @@ impl<'s, 't> Step<'s, 't> {
 
     fn part(&self, block: &Block) -> &'s Part<'t> {
         &self.messages[block.message].parts[block.part]
+    }
+
+    /// Returns when the agent next uses a block, as far as that is known.
+    fn next_use(&self, block: &Block) -> usize {
+        self.foresight.map_or(0, |foresight| {
+            let next = foresight.next_use(block.message, block.part, self.messages.len());
+            next.unwrap_or(usize::MAX)
+        })
     }
 
     fn count(&self, text: &str) -> i64 {
@@ -314,6 +245,10 @@ impl Fold {
         Some((self.task?, &self.note.as_ref()?.text))
     }
 
+    pub(super) fn note_tokens(&self) -> i64 {
+        self.note.as_ref().map_or(0, |note| note.tokens)
+    }
+
     /// Returns the turns that were left out.
     pub(super) fn omitted_turns(&self) -> &[Turn] {
         &self.turns[..self.gone_turns]
@@ -337,7 +272,7 @@ impl Fold {
 
     /// Takes a step before every assistant message that follows the known ones, and at the end.
     pub(super) fn run(&mut self, transcript: &Transcript<'_>, rules: Rules<'_>) {
-        let Rules { options, query, counter } = rules;
+        let Rules { options, query, counter, foresight } = rules;
         let (provider, messages) = (transcript.provider, &transcript.messages);
         for end in self.messages + 1..=messages.len() {
             // A response may have several items.
@@ -347,7 +282,7 @@ impl Fold {
             if messages.get(end).is_none_or(is_response) {
                 let messages = &messages[..end];
                 let reason = CutReason::OverBudget;
-                self.step(Step { provider, messages, options, query, counter, reason });
+                self.step(Step { provider, messages, options, query, counter, foresight, reason });
             }
         }
     }
@@ -403,11 +338,12 @@ impl Fold {
                 is_pinned,
                 is_gone: false,
             });
-            self.names.add(&content.text, block, is_result);
+            let names = self.names.add(&content.text, block, is_result);
+            let names = if is_result { names.to_vec() } else { Vec::new() };
             match &content.kind {
                 PartKind::ToolCall { id } => self.take_call(block, id, content),
                 _ if is_result && content.body.is_some() => {
-                    self.take_result(block, message, content);
+                    self.take_result(block, message, content, names);
                 }
                 PartKind::Text
                     if !is_kept && tokens > MIN_TEXT_TOKENS && content.body.is_some() =>
@@ -433,7 +369,7 @@ impl Fold {
             return;
         }
         // A turn stays if its results are in a message with other content, or if a system message depends on it.
-        let is_free = message.role != Role::System && message.answered_call_ids().is_empty();
+        let is_free = message.role != Role::System && !message.answers_calls();
         let closed = self.open_turn.take().filter(|turn| turn.end == index && is_free);
         if let Some(mut turn) = closed {
             // A response without calls is a turn with the next message of the user.
@@ -472,7 +408,13 @@ impl Fold {
         self.calls.push(call);
     }
 
-    fn take_result(&mut self, block: usize, message: &Message<'_>, part: &Part<'_>) {
+    fn take_result(
+        &mut self,
+        block: usize,
+        message: &Message<'_>,
+        part: &Part<'_>,
+        names: Vec<Name>,
+    ) {
         let id = match &part.kind {
             PartKind::ToolResult { id } => Some(id),
             _ => message.answers.as_ref(),
@@ -489,7 +431,6 @@ impl Fold {
                 }
             }
         }
-        let names = self.names.of_block.clone();
         self.results.push(ToolResult { block, number: self.result_count, names, call });
         self.result_count += 1;
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use pannier_core::TokenCounter;
 
 use super::call::{PATHS, arguments, input};
-use super::terms::is_identifier;
+use super::terms::{MIN_DIGITS, is_identifier};
 use crate::json;
 use crate::message::{Body, Part};
 
@@ -13,6 +13,10 @@ use crate::message::{Body, Part};
 /// take longer than counting the history.
 const MAX_NAME_BYTES: usize = 40;
 const BYTES_PER_TOKEN: usize = 4;
+
+/// The separator of names in a list, and the bytes of the shortest name with it.
+const SEPARATOR: &str = ", ";
+const MIN_LISTED_BYTES: usize = MIN_DIGITS + SEPARATOR.len();
 
 /// The tokens that the line in place of the omitted ones takes, and the rounds to meet a cap.
 const OMISSION_TOKENS: i64 = 24;
@@ -28,7 +32,7 @@ fn first_chars(text: &str, max: usize) -> &str {
 
 /// Returns how to recall a block, after what is said about it.
 pub(super) fn recall(id: &str) -> String {
-    if id.is_empty() { String::new() } else { format!("; recall {id}") }
+    if id.is_empty() { String::new() } else { ["; recall ", id].concat() }
 }
 
 /// Returns the mark at the end of a text that is cut.
@@ -38,12 +42,19 @@ fn mark(id: &str) -> String {
 
 /// A block of `tokens` tokens by its recall id.
 pub(super) fn stub(id: &str, tokens: i64) -> String {
-    format!("[{tokens} tokens left out{}]", recall(id))
+    stub_with_names(id, tokens, &[])
 }
 
 /// A stub that lists names.
 pub(super) fn stub_with_names(id: &str, tokens: i64, names: &[&str]) -> String {
-    format!("[{tokens} tokens left out{}; names: {}]", recall(id), names.join(", "))
+    let (tokens, recall) = (tokens.to_string(), recall(id));
+    let mut text = ["[", &tokens, " tokens left out", &recall].concat();
+    for (index, name) in names.iter().enumerate() {
+        text.push_str(if index == 0 { "; names: " } else { SEPARATOR });
+        text.push_str(name);
+    }
+    text.push(']');
+    text
 }
 
 /// A result that equals an earlier one.
@@ -124,24 +135,31 @@ fn tail(text: &str, max: usize) -> &str {
 }
 
 /// Returns those of the different `names` of a text that are listed in a stub, in about `max_tokens`: identifiers before
-/// words, in the order of the text.
-pub(super) fn names(
-    text: &str,
-    names: impl Iterator<Item = Range<usize>>,
+/// words. Both the names and the list are in the order of the text.
+pub(super) fn names<'t>(
+    text: &'t str,
+    names: impl Iterator<Item = Range<usize>> + Clone,
     max_tokens: i64,
-) -> Vec<&str> {
-    let short = names.filter(|name| name.len() <= MAX_NAME_BYTES);
-    let mut found: Vec<(bool, usize, &str)> = short
-        .map(|range| (!is_identifier(&text[range.clone()]), range.start, &text[range]))
-        .collect();
-    found.sort_unstable();
+) -> Vec<&'t str> {
     let mut listed: Vec<(usize, &str)> = Vec::new();
     let mut remaining = usize::try_from(max_tokens).unwrap_or_default() * BYTES_PER_TOKEN;
-    for (_, start, name) in found {
-        let bytes = name.len() + ", ".len();
-        if bytes <= remaining && !listed.iter().any(|(_, other)| other.contains(name)) {
-            remaining -= bytes;
-            listed.push((start, name));
+    for is_listed_first in [true, false] {
+        for range in names.clone() {
+            if remaining < MIN_LISTED_BYTES {
+                break;
+            }
+            let (start, name) = (range.start, &text[range]);
+            let bytes = name.len() + SEPARATOR.len();
+            let is_part =
+                |(_, other): &(usize, &str)| other.len() >= name.len() && other.contains(name);
+            if bytes <= remaining
+                && name.len() <= MAX_NAME_BYTES
+                && is_identifier(name) == is_listed_first
+                && !listed.iter().any(is_part)
+            {
+                remaining -= bytes;
+                listed.push((start, name));
+            }
         }
     }
     listed.sort_unstable();
@@ -218,7 +236,7 @@ mod tests {
         let text = "problem read_file main.rs/read_file 4711 read";
         let mut ranges = Vec::new();
         for_each_name(text, |range| ranges.push(range));
-        let listed = |max| names(text, ranges.iter().rev().cloned(), max);
+        let listed = |max| names(text, ranges.iter().cloned(), max);
         assert_eq!(listed(100), ["problem", "read_file", "main.rs/read_file", "4711"]);
         assert_eq!(listed(6), ["read_file", "4711"]);
     }

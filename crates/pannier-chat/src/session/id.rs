@@ -8,24 +8,42 @@ pub(super) struct BlockHash(u128);
 
 impl BlockHash {
     pub(super) fn new(content: &str) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(content.as_bytes());
-        Self::finish(&hasher)
+        Self::from(blake3::hash(content.as_bytes()))
     }
 
     pub(super) fn finish(hasher: &blake3::Hasher) -> Self {
-        let mut bytes = [0; 16];
-        hasher.finalize_xof().fill(&mut bytes);
-        Self(u128::from_be_bytes(bytes))
+        Self::from(hasher.finalize())
     }
 
     pub(super) fn digits(self) -> String {
-        format!("{:032x}", self.0)
+        hex(&self.0.to_be_bytes())
+    }
+
+    pub(super) fn bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
     }
 
     fn short(self) -> u32 {
         (self.0 >> 96) as u32
     }
+}
+
+/// The first half of a hash.
+impl From<blake3::Hash> for BlockHash {
+    fn from(hash: blake3::Hash) -> Self {
+        Self(hash.as_bytes().first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes)))
+    }
+}
+
+/// Returns the hexadecimal digits of bytes. Histories have thousands of ids, and formatting is slow.
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            text.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
+        }
+    }
+    text
 }
 
 /// The blocks of a history by the digits of their ids. A short id names the first block that has its digits.
@@ -55,7 +73,7 @@ impl Ids {
             return String::new();
         }
         let is_first = self.by_digits.get(&hash.short()).is_none_or(|first| *first == hash);
-        if is_first { format!("{:08x}", hash.short()) } else { hash.digits() }
+        if is_first { hex(&hash.short().to_be_bytes()) } else { hash.digits() }
     }
 }
 

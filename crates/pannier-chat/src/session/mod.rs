@@ -9,8 +9,10 @@
 
 mod call;
 mod density;
+mod digest;
 mod fitted;
 mod fold;
+mod foresight;
 mod form;
 mod id;
 mod query;
@@ -22,8 +24,9 @@ use pannier_core::{ContextBudget, TokenCounter};
 use pannier_policy::SessionOptions;
 use xxhash_rust::xxh3::Xxh3Default;
 
-pub use self::fitted::{BlockPosition, Cut, CutForm, CutReason, Fitted};
+pub use self::fitted::{BlockPosition, Cut, CutForm, CutReason, Fitted, SentBlock};
 use self::fold::{Fold, Rules};
+pub(crate) use self::foresight::Foresight;
 use self::query::query_terms;
 pub use self::recall::RecallRange;
 pub use self::store::{RecallStore, RecallStoreOptions};
@@ -55,6 +58,8 @@ pub struct ChatSession<'c> {
     counter: &'c dyn TokenCounter,
     /// Whether the agent can recall what was cut.
     is_recallable: bool,
+    /// What only a replay can know.
+    foresight: Option<Foresight>,
     /// The last history that was fitted step by step.
     known: Option<Known>,
 }
@@ -71,7 +76,8 @@ struct Known {
 impl<'c> ChatSession<'c> {
     /// Returns a session. The counter must be the one that reads the transcripts.
     pub fn new(options: SessionOptions, counter: &'c dyn TokenCounter) -> Self {
-        Self { options, query: Vec::new(), counter, is_recallable: true, known: None }
+        let (query, is_recallable) = (Vec::new(), true);
+        Self { options, query, counter, is_recallable, foresight: None, known: None }
     }
 
     /// Cuts results with terms of a query later. The same query in all requests of a session keeps their prefix.
@@ -85,6 +91,12 @@ impl<'c> ChatSession<'c> {
     #[must_use]
     pub fn without_recall(mut self) -> Self {
         (self.is_recallable, self.known) = (false, None);
+        self
+    }
+
+    /// Cuts the results first that the agent uses last.
+    pub(crate) fn with_foresight(mut self, foresight: Foresight) -> Self {
+        (self.foresight, self.known) = (Some(foresight), None);
         self
     }
 
@@ -144,7 +156,8 @@ impl<'c> ChatSession<'c> {
     }
 
     fn rules(&self) -> Rules<'_> {
-        Rules { options: &self.options, query: &self.query, counter: self.counter }
+        let foresight = self.foresight.as_ref();
+        Rules { options: &self.options, query: &self.query, counter: self.counter, foresight }
     }
 
     fn new_fold(&self, transcript: &Transcript<'_>, available: i64) -> Fold {

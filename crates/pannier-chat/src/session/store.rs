@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use pannier_files::{FileLock, read_file_bounded, replace_file};
+use pannier_files::{FileLock, read_file_bounded, replace_private_file_unsynced};
 
 use super::id::BlockHash;
 use super::{CutForm, Fitted};
@@ -71,10 +71,11 @@ impl RecallStore {
             }
             let Some(content) = fitted.content(cut) else { continue };
             let path = self.path(&BlockHash::new(&content).digits());
-            // A file that is there has the same content.
-            if !path.exists() {
-                replace_file(&path, content.as_bytes()).map_err(failed("write", &path))?;
-                make_private(&path).map_err(failed("write", &path))?;
+            // A file of this length has the same content. After a power failure it may be empty.
+            let is_stored = |file: fs::Metadata| file.len() == content.len() as u64;
+            if !fs::metadata(&path).is_ok_and(is_stored) {
+                replace_private_file_unsynced(&path, content.as_bytes())
+                    .map_err(failed("write", &path))?;
             }
         }
         self.remove_old(now);
@@ -150,16 +151,4 @@ fn create_private(folder: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.recursive(true).create(folder)
-}
-
-#[cfg(unix)]
-fn make_private(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
-}
-
-#[cfg(not(unix))]
-fn make_private(_: &Path) -> std::io::Result<()> {
-    Ok(())
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The minimum bytes of a name, and of a number.
 const MIN_NAME_BYTES: usize = 7;
-const MIN_DIGITS: usize = 3;
+pub(super) const MIN_DIGITS: usize = 3;
 
 /// Calls `each` with the position of every name of a text.
 ///

@@ -239,7 +239,8 @@ impl Chat {
                     Format::Json => output.json(&chat.answer(&trimmed)?)?,
                     Format::Table => {
                         let styled = output::is_styled(&std::io::stdout());
-                        output.text(&table_view::text(trimmed.selection(), styled))?;
+                        let all = self.records.shows_all();
+                        output.text(&table_view::text(trimmed.selection(), styled, all))?;
                     }
                     _ => {
                         output.text(&trimmed.json())?;

@@ -12,9 +12,10 @@ use pannier::ops::{
 };
 use pannier::{Defaults, Shelf};
 use pannier_core::{ContextItem, Explanation};
+use pannier_docs::corpus::ChunkRef;
 use pannier_docs::{
-    DocumentSource, Embedder, FileRules, Hit, IndexStats, LexicalScore, Progress, RerankerScore,
-    SemanticScore, SizeStats,
+    Corpus, DocumentSource, Embedder, FileRules, Hit, IndexStats, LexicalScore, Progress,
+    RerankerScore, SemanticScore, SizeStats,
 };
 use serde::Serialize;
 
@@ -476,12 +477,45 @@ impl Chunks {
                 pannier_docs::for_each_chunk(&source, sizes.unwrap_or_default(), &mut print)?;
             }
             None => {
-                for chunk in self.index.open(&config::shelf()?)?.all_chunks()? {
-                    print(chunk?)?;
+                let corpus = self.index.open(&config::shelf()?)?;
+                let mut start = 0;
+                loop {
+                    let documents = corpus.list_documents(start, DOCUMENTS_PER_READ)?;
+                    for document in &documents {
+                        print_chunks(&*corpus, &document.path, &mut print)?;
+                    }
+                    start += documents.len();
+                    if documents.len() < DOCUMENTS_PER_READ {
+                        break;
+                    }
                 }
             }
         }
         output.finish()
+    }
+}
+
+/// How many documents are listed at once, and how many chunks of one are read.
+const DOCUMENTS_PER_READ: usize = 1_000;
+const CHUNKS_PER_READ: usize = 64;
+
+/// Prints the chunks of a document.
+fn print_chunks(
+    corpus: &dyn Corpus,
+    path: &str,
+    print: &mut impl FnMut(Hit) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let Some(document) = corpus.find_document(path)? else { return Ok(()) };
+    let mut sequences = 0..;
+    loop {
+        let next = sequences.by_ref().take(CHUNKS_PER_READ);
+        let chunks: Vec<ChunkRef> = next.map(|sequence| ChunkRef { document, sequence }).collect();
+        let chunks = corpus.read_chunks(&chunks)?;
+        let is_last = chunks.len() < CHUNKS_PER_READ;
+        chunks.into_iter().try_for_each(&mut *print)?;
+        if is_last {
+            return Ok(());
+        }
     }
 }
 

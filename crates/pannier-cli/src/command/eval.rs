@@ -11,6 +11,7 @@ use pannier::ops::{
     Answer, Control, EvalMemoryRequest, EvalSessionsRequest, PassageOptions, QueryOptions, Request,
     SessionText, open_embedder,
 };
+use pannier_docs::DocsError;
 use pannier_docs::eval::{
     ContextReport, Dataset, Difference, EvalOptions, EvalReport, EvalRun, QueryOutcome,
 };
@@ -164,6 +165,11 @@ pub(crate) struct EvalDocs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     baseline: Option<PathBuf>,
 
+    /// Database to load each data set into and to search, instead of a folder
+    #[cfg(feature = "postgres")]
+    #[arg(long, value_name = "URL", hide = true)]
+    index: Option<String>,
+
     /// Budgets of contexts [default: 200,400,800,1200; for a tree 1000,2000,4000]
     #[arg(long, short, value_name = "N,N", value_delimiter = ',')]
     budgets: Vec<usize>,
@@ -240,13 +246,40 @@ impl EvalDocs {
         options.budgets.clone_from(&self.budgets);
         options.every_budget = self.thorough;
         if let Some(folder) = &self.keep {
-            return Ok(dataset.measure(folder, &options)?);
+            return Ok(self.measure_in(dataset, folder, &options)?);
         }
         let folder = std::env::temp_dir().join(format!("pannier-eval-{}", std::process::id()));
-        let run = dataset.measure(&folder, &options);
+        let run = self.measure_in(dataset, &folder, &options);
         // A leftover folder does no harm.
         let _ = fs::remove_dir_all(&folder);
         Ok(run?)
+    }
+}
+
+impl EvalDocs {
+    #[cfg(feature = "postgres")]
+    fn measure_in(
+        &self,
+        dataset: &Dataset,
+        folder: &Path,
+        options: &EvalOptions<'_>,
+    ) -> Result<EvalRun, DocsError> {
+        let Some(address) = &self.index else { return dataset.measure(folder, options) };
+        let database = pannier_postgres::Database::new(address)?;
+        dataset.measure_with(folder, options, |source| {
+            database.build(source, &options.build, &mut |_| {})?;
+            Ok(Arc::new(database.snapshot()?))
+        })
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn measure_in(
+        &self,
+        dataset: &Dataset,
+        folder: &Path,
+        options: &EvalOptions<'_>,
+    ) -> Result<EvalRun, DocsError> {
+        dataset.measure(folder, options)
     }
 }
 

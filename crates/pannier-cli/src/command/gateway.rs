@@ -1,12 +1,15 @@
 //! `pannier gateway`: a base URL in front of a provider.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use pannier::ops::Tokens;
-use pannier_gateway::{GatewayOptions, Upstreams};
-use pannier_server::{Address, LogFormat, LogLevel};
+use pannier_gateway::{GatewayOptions, InspectOptions, TokenPrices, Upstreams};
+use pannier_server::Address;
 
+use super::log::LogArguments;
+use super::serve::read_tokens;
 use crate::error::CliError;
 use crate::output;
 
@@ -41,6 +44,23 @@ pub(crate) struct Gateway {
     #[arg(long)]
     strict: bool,
 
+    /// Folder that keeps sessions over restarts [default: in memory]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    state: Option<PathBuf>,
+
+    /// Serve what was cut by the tool `recall` at /mcp
+    ///
+    /// The agent must call it with the key that it sends to the provider. What was
+    /// cut is kept in the folder of --state.
+    #[arg(long, requires = "state")]
+    recall: bool,
+
+    /// Compare token counts with those of the provider
+    ///
+    /// If the provider counts more, sessions that begin later get a larger margin.
+    #[arg(long)]
+    usage_check: bool,
+
     /// Port, or address and port, to listen at
     #[arg(long, value_name = "[ADDRESS:]PORT", default_value = "8643")]
     http: Address,
@@ -48,6 +68,28 @@ pub(crate) struct Gateway {
     /// Port, or address and port, of the metrics [default: none]
     #[arg(long, value_name = "[ADDRESS:]PORT", help_heading = "Advanced", hide_short_help = true)]
     metrics: Option<Address>,
+
+    /// Port, or address and port, that shows running sessions [default: none]
+    #[arg(
+        long,
+        value_name = "[ADDRESS:]PORT",
+        requires = "inspect_token_file",
+        help_heading = "Advanced",
+        hide_short_help = true
+    )]
+    inspect: Option<Address>,
+
+    /// File with a token per line for --inspect, each after an optional name
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Advanced", hide_short_help = true)]
+    inspect_token_file: Option<PathBuf>,
+
+    /// Price of a cached token, relative to plain input
+    #[arg(long, value_name = "PRICE", default_value_t = 0.1, value_parser = price, help_heading = "Advanced", hide_short_help = true)]
+    read_price: f64,
+
+    /// Price of any other token, relative to plain input
+    #[arg(long, value_name = "PRICE", default_value_t = 1.25, value_parser = price, help_heading = "Advanced", hide_short_help = true)]
+    write_price: f64,
 
     /// Model, encoding or file:PATH [default: the request's model]
     #[arg(long, short, value_name = "NAME", help_heading = "Advanced", hide_short_help = true)]
@@ -82,30 +124,18 @@ pub(crate) struct Gateway {
     )]
     drain: u16,
 
-    /// Format of the log: text or json
-    #[arg(
-        long,
-        value_name = "F",
-        default_value = "text",
-        help_heading = "Advanced",
-        hide_short_help = true
-    )]
-    log_format: LogFormat,
-
-    /// Level of the log: off, error, warn, info or debug
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        default_value = "info",
-        help_heading = "Advanced",
-        hide_short_help = true
-    )]
-    log_level: LogLevel,
+    #[command(flatten)]
+    log: LogArguments,
 }
 
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.0..100.0).contains(number));
     number.ok_or_else(|| "write a number from 0 up to 100".to_owned())
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1e6).contains(number));
+    number.ok_or_else(|| "write a number from 0 to 1000000".to_owned())
 }
 
 impl Gateway {
@@ -118,10 +148,17 @@ impl Gateway {
         options.policy.clone_from(&self.policy);
         options.tokenizer.clone_from(&self.tokenizer);
         options.is_strict = self.strict;
+        options.state.clone_from(&self.state);
+        options.recall = self.recall;
+        options.checks_usage = self.usage_check;
+        options.prices = TokenPrices::new(self.read_price, self.write_price);
+        if let (Some(address), Some(path)) = (self.inspect, &self.inspect_token_file) {
+            options.inspect = Some(InspectOptions::new(address, read_tokens(path)?));
+        }
         options.max_body_bytes = self.max_body;
         options.timeout = Duration::from_secs(self.timeout.into());
         options.drain = Duration::from_secs(self.drain.into());
-        let _log = pannier_server::init_logs(self.log_format, self.log_level);
+        let _log = self.log.start();
         Ok(pannier_gateway::serve(&options, |address| {
             output::note(&format!("listening at {address}"));
         })?)

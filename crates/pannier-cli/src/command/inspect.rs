@@ -5,6 +5,9 @@ use pannier::ops::{Answer, BudgetRequest, LossRequest, SweepAnswer, SweepRequest
 
 use super::compare::Compare;
 use super::receipts::{Diff, ReplayCommand};
+use super::session_trace::TraceSession;
+#[cfg(feature = "inspector")]
+use super::view::View;
 use crate::config;
 use crate::error::CliError;
 use crate::input::PathArguments;
@@ -39,6 +42,9 @@ enum InspectCommand {
     Compare(Box<Compare>),
     Replay(Box<ReplayCommand>),
     Diff(Diff),
+    Session(Box<TraceSession>),
+    #[cfg(feature = "inspector")]
+    View(View),
 }
 
 impl Inspect {
@@ -51,6 +57,9 @@ impl Inspect {
             Some(InspectCommand::Compare(command)) => command.run(),
             Some(InspectCommand::Replay(command)) => command.run(),
             Some(InspectCommand::Diff(command)) => command.run(),
+            Some(InspectCommand::Session(command)) => command.run(),
+            #[cfg(feature = "inspector")]
+            Some(InspectCommand::View(command)) => command.run(),
         }
     }
 }

@@ -646,8 +646,7 @@ impl Run<'_> {
             let superseded =
                 if entry.is_superseded() { ", and says that it is superseded" } else { "" };
             let path = printable(entry.path());
-            output
-                .text(&format!("{text}\n  It stands at {path}:{}{superseded}\n", entry.line()))?;
+            output.text(&format!("{text}\n  It is at {path}:{}{superseded}\n", entry.line()))?;
         }
         output.finish()
     }

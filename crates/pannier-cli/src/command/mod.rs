@@ -9,6 +9,8 @@ mod explanation;
 #[cfg(feature = "server")]
 mod gateway;
 mod inspect;
+#[cfg(feature = "server")]
+mod log;
 mod manual;
 mod memory;
 mod pack;
@@ -21,6 +23,7 @@ mod serve;
 mod serve;
 #[cfg(not(feature = "server"))]
 use serve as gateway;
+mod session_trace;
 mod snippets;
 mod specified;
 mod state;
@@ -28,6 +31,8 @@ mod table_view;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod tokens;
+#[cfg(feature = "inspector")]
+mod view;
 
 use clap::{Subcommand, ValueEnum};
 use pannier_core::item::find_item;

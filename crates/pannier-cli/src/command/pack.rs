@@ -62,6 +62,10 @@ pub(crate) struct RecordArguments {
     /// Write a receipt for later replay
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     receipt: Option<PathBuf>,
+
+    /// List all excluded items in a table or report, not only 20
+    #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+    all: bool,
 }
 
 impl RecordArguments {
@@ -88,6 +92,11 @@ impl RecordArguments {
     /// Returns the file for a report; an empty path is standard error, and `-` standard output.
     pub(crate) fn report(&self) -> Option<&PathBuf> {
         self.report.as_ref()
+    }
+
+    /// Returns whether a table lists all excluded items.
+    pub(crate) fn shows_all(&self) -> bool {
+        self.all
     }
 
     /// Returns the file for a receipt.
@@ -119,7 +128,8 @@ impl RecordArguments {
         match &self.report {
             None => {}
             Some(path) if path.as_os_str().is_empty() => {
-                let text = table_view::text(selection, output::is_styled(&std::io::stderr()));
+                let text =
+                    table_view::text(selection, output::is_styled(&std::io::stderr()), self.all);
                 // If this fails, there is nowhere left to report it.
                 let _ = write!(std::io::stderr(), "{text}");
             }
@@ -176,7 +186,7 @@ impl Pack {
             Format::Jsonl => selection.items().try_for_each(|item| output.json(item))?,
             Format::Table => {
                 let styled = output::is_styled(&std::io::stdout());
-                output.text(&table_view::text(&selection, styled))?;
+                output.text(&table_view::text(&selection, styled, self.records.shows_all()))?;
             }
             _ => output.text(&pool.render(&selection))?,
         }

@@ -85,6 +85,12 @@ impl Policies {
                     None => CliError::check_failed(written, is_clean),
                 };
             }
+            #[cfg(not(feature = "schema"))]
+            Self::Schema => {
+                let problem = "this command was compiled without the schema; compile it with `--features schema`";
+                return Err(CliError::Usage(problem.to_owned()));
+            }
+            #[cfg(feature = "schema")]
             Self::Schema => {
                 let schema = serde_json::to_string_pretty(&Policy::schema());
                 schema.map_err(|error| CliError::Internal(error.to_string()))? + "\n"

@@ -82,20 +82,24 @@ impl ReplayCommand {
                 }
                 match kind {
                     "documents" => {
-                        let items =
-                            index.pool(receipt.source.query.as_deref().unwrap_or_default())?;
+                        let Some(index) = index.as_index() else {
+                            let problem = "it is of whole documents; add the --index of a folder";
+                            return Err(CliError::input(&self.receipt, problem));
+                        };
+                        let query = receipt.source.query.as_deref().unwrap_or_default();
+                        let items = index.pool(query)?;
                         receipt.replay(&items, &PolicyRegistry::default(), &counter)?
                     }
                     "reads" => {
-                        ReadPool::from_receipt(&receipt, &index, counter)?.replay(&receipt)?
+                        ReadPool::from_receipt(&receipt, &*index, counter)?.replay(&receipt)?
                     }
                     _ => {
                         let mut options = QueryOptions::default();
                         options.embedder.clone_from(&self.embedder.embedder);
                         options.embedder_key_env.clone_from(&self.embedder.embedder_key_env);
                         self.embedding.add_to(&mut options)?;
-                        let pool = options.with_vector(&index, &shelf, |vector| {
-                            SearchPool::from_receipt(&receipt, &index, vector, counter)
+                        let pool = options.with_vector(&*index, &shelf, |vector| {
+                            SearchPool::from_receipt(&receipt, &*index, vector, counter)
                         })?;
                         pool.replay(&receipt)?
                     }

@@ -1,17 +1,18 @@
 //! `pannier serve` and `pannier mcp`: the server.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use pannier::{Failure, NamedFolder};
 use pannier_mcp::{Server, ServerConfig};
-use pannier_server::{
-    Address, BearerTokens, HttpOptions, LogFormat, LogLevel, WatchOptions, Watcher,
-};
+use pannier_server::{Address, BearerTokens, HttpOptions, WatchOptions, Watcher};
 
 use super::docs::EmbedderArguments;
+use super::log::LogArguments;
+#[cfg(feature = "otel")]
+use super::telemetry::Otlp;
 use super::{memory, state};
 use crate::error::CliError;
 use crate::{config, input, output};
@@ -119,6 +120,11 @@ struct ServerArguments {
     #[command(flatten)]
     http: HttpArguments,
 
+    /// Collector of spans and metrics [default: the variable OTEL_EXPORTER_OTLP_ENDPOINT]
+    #[cfg(feature = "otel")]
+    #[arg(long, value_name = "URL", help_heading = "Telemetry", hide_short_help = true)]
+    otlp: Option<String>,
+
     /// Time limit of a call, in seconds
     #[arg(
         long,
@@ -177,7 +183,12 @@ impl ServerArguments {
     }
 
     fn run_stdio(&self) -> Result<(), CliError> {
-        let server = Server::open(self.config()?)?;
+        let config = self.config()?;
+        #[cfg(feature = "otel")]
+        let otlp = Otlp::start(self.otlp.as_deref())?;
+        #[cfg(feature = "otel")]
+        let config = config.with_telemetry(otlp.as_ref().map(Otlp::calls));
+        let server = Server::open(config)?;
         let _watcher = self.watcher()?;
         if std::io::stdin().is_terminal() {
             let note = "waiting for an MCP client on standard input; see docs/mcp.md to register the server";
@@ -255,36 +266,16 @@ struct HttpArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16), help_heading = "HTTP", hide_short_help = true)]
     drain: u16,
 
-    /// Collector of spans and metrics [default: the variable OTEL_EXPORTER_OTLP_ENDPOINT]
-    #[cfg(feature = "otel")]
-    #[arg(long, value_name = "URL", help_heading = "HTTP", hide_short_help = true)]
-    otlp: Option<String>,
-
-    /// Format of the log: text or json
-    #[arg(
-        long,
-        value_name = "F",
-        default_value = "text",
-        help_heading = "HTTP",
-        hide_short_help = true
-    )]
-    log_format: LogFormat,
-
-    /// Level of the log: off, error, warn, info or debug
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        default_value = "info",
-        help_heading = "HTTP",
-        hide_short_help = true
-    )]
-    log_level: LogLevel,
+    #[command(flatten)]
+    log: LogArguments,
 }
 
 impl HttpArguments {
     fn run(&self, arguments: &ServerArguments, address: Address) -> Result<(), CliError> {
         let mut options = HttpOptions::new(address);
-        options.hosts.clone_from(&self.hosts);
+        for host in &self.hosts {
+            options.allow_host(host)?;
+        }
         options.drain = Duration::from_secs(self.drain.into());
         for origin in &self.origins {
             options.allow_origin(origin)?;
@@ -292,12 +283,12 @@ impl HttpArguments {
         options.tokens = self.tokens()?;
         let server = Server::open(arguments.config()?)?;
         #[cfg(feature = "otel")]
-        let otlp = super::telemetry::Otlp::start(self.otlp.as_deref())?;
+        let otlp = Otlp::start(arguments.otlp.as_deref())?;
         #[cfg(feature = "otel")]
         {
-            options.telemetry = otlp.as_ref().map(super::telemetry::Otlp::telemetry);
+            options.telemetry = otlp.as_ref().map(Otlp::requests);
         }
-        let _log = pannier_server::init_logs(self.log_format, self.log_level);
+        let _log = self.log.start();
         let _watcher = arguments.watcher()?;
         Ok(pannier_server::serve(server, &options, |address| {
             output::note(&format!("listening at {address}/mcp"));
@@ -310,17 +301,22 @@ impl HttpArguments {
             let tokens = token.map(|token| BearerTokens::parse(&token)).transpose()?;
             return Ok(tokens.unwrap_or_default());
         };
-        let text = input::read_text(path, MAX_TOKEN_FILE_BYTES)?;
-        #[cfg(unix)]
-        if let Ok(metadata) = std::fs::metadata(path) {
-            use std::os::unix::fs::PermissionsExt;
-            if metadata.permissions().mode() & 0o077 != 0 {
-                let path = path.display();
-                output::warn(&format!(
-                    "other users can read the tokens in {path}; run `chmod 600 {path}`"
-                ));
-            }
-        }
-        Ok(BearerTokens::parse(&text)?)
+        read_tokens(path)
     }
+}
+
+/// Reads a file with tokens, and warns if other users can read it, too.
+pub(super) fn read_tokens(path: &Path) -> Result<BearerTokens, CliError> {
+    let text = input::read_text(path, MAX_TOKEN_FILE_BYTES)?;
+    #[cfg(unix)]
+    if let Ok(metadata) = std::fs::metadata(path) {
+        use std::os::unix::fs::PermissionsExt;
+        if metadata.permissions().mode() & 0o077 != 0 {
+            let path = path.display();
+            output::warn(&format!(
+                "other users can read the tokens in {path}; run `chmod 600 {path}`"
+            ));
+        }
+    }
+    Ok(BearerTokens::parse(&text)?)
 }

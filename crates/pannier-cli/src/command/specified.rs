@@ -259,10 +259,12 @@ impl Assemble {
         self.embedding.add_to(&mut search)?;
         let cache = shelf.index(None)?;
         let reranker = search.open_reranker(&shelf)?;
-        let assembler =
-            Assembler::new(&cache, config).with_counter(counter).with_reranker(reranker.as_deref());
-        let candidates = search
-            .with_vector(&cache, &shelf, |vector| Ok(assembler.candidates(&self.query, vector)?))?;
+        let assembler = Assembler::new(&*cache, config)
+            .with_counter(counter)
+            .with_reranker(reranker.as_deref());
+        let candidates = search.with_vector(&*cache, &shelf, |vector| {
+            Ok(assembler.candidates(&self.query, vector)?)
+        })?;
         let mut budget = TokenBudget::available(self.budget);
         if let Some(overhead) = self.packing.per_doc_overhead {
             budget.per_doc_overhead = overhead.0;

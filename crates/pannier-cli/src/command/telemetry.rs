@@ -1,4 +1,4 @@
-//! Spans and metrics of a server's requests and selections, over OTLP (HTTP, protobuf).
+//! Spans and metrics of a server's requests or calls, and of their selections, over OTLP (HTTP, protobuf).
 //!
 //! The SDK reads the usual variables: endpoint, headers, timeout, service name, sampler. Attributes are routes, statuses, sizes,
 //! counts and kinds; never contents, queries or names of clients.
@@ -8,7 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use opentelemetry::metrics::{Histogram, MeterProvider};
 use opentelemetry::propagation::TextMapPropagator;
@@ -25,6 +25,7 @@ use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use pannier_core::report::TraceCollector;
+use pannier_mcp::{CallSpan, CallTelemetry, Operation};
 use pannier_otel::{OtelTraceCollector, SelectionMetrics, Verbosity};
 use pannier_server::{RequestEnd, RequestSpan, Telemetry};
 
@@ -88,16 +89,24 @@ impl Otlp {
         }))
     }
 
-    pub(super) fn telemetry(&self) -> Arc<dyn Telemetry> {
+    /// Observes the requests of an HTTP server.
+    pub(super) fn requests(&self) -> Arc<dyn Telemetry> {
+        Arc::new(self.observer("http.server.request.duration", "Duration of a request"))
+    }
+
+    /// Observes calls over standard streams.
+    pub(super) fn calls(&self) -> Arc<dyn CallTelemetry> {
+        Arc::new(self.observer("mcp.server.operation.duration", "Duration of a call"))
+    }
+
+    fn observer(&self, metric: &'static str, description: &'static str) -> Observer {
         let meter = self.metrics.meter("pannier");
-        let durations = meter
-            .f64_histogram("http.server.request.duration")
-            .with_unit("s")
-            .with_description("Duration of a request")
-            .build();
-        let selections = SelectionMetrics::new(&self.metrics.meter("cupel"));
-        let tracer = self.spans.tracer("pannier");
-        Arc::new(Requests { tracer, durations, selections })
+        let durations = meter.f64_histogram(metric);
+        Observer {
+            tracer: self.spans.tracer("pannier"),
+            durations: durations.with_unit("s").with_description(description).build(),
+            selections: SelectionMetrics::new(&self.metrics.meter("cupel")),
+        }
     }
 }
 
@@ -108,24 +117,36 @@ impl Drop for Otlp {
     }
 }
 
-/// Observes requests.
+/// Observes requests or calls.
 #[derive(Clone, Debug)]
-struct Requests {
+struct Observer {
     tracer: SdkTracer,
     durations: Histogram<f64>,
     selections: SelectionMetrics,
 }
 
-impl Telemetry for Requests {
+impl Observer {
+    /// Starts a span below that of a client.
+    fn start(&self, name: String, attributes: Vec<KeyValue>, parent: Option<&str>) -> Running {
+        let headers = parent.map(|parent| ("traceparent".to_owned(), parent.to_owned()));
+        let headers = Headers(headers.into_iter().collect());
+        let parent = TraceContextPropagator::new().extract_with_context(&Context::new(), &headers);
+        let builder = SpanBuilder::from_name(name)
+            .with_kind(SpanKind::Server)
+            .with_attributes(attributes.clone());
+        let span = self.tracer.build_with_context(builder, &parent);
+        let context = parent.with_span(span);
+        Running { observer: self.clone(), context, attributes, started: Instant::now() }
+    }
+}
+
+impl Telemetry for Observer {
     fn begin(
         &self,
         method: &str,
         route: &'static str,
         parent: Option<&str>,
     ) -> Arc<dyn RequestSpan> {
-        let headers = parent.map(|parent| ("traceparent".to_owned(), parent.to_owned()));
-        let headers = Headers(headers.into_iter().collect());
-        let parent = TraceContextPropagator::new().extract_with_context(&Context::new(), &headers);
         // Clients cannot add names.
         let method = match method {
             "GET" => "GET",
@@ -135,46 +156,81 @@ impl Telemetry for Requests {
         };
         let attributes =
             [KeyValue::new("http.request.method", method), KeyValue::new("http.route", route)];
-        let builder = SpanBuilder::from_name(format!("{method} {route}"))
-            .with_kind(SpanKind::Server)
-            .with_attributes(attributes.clone());
-        let span = self.tracer.build_with_context(builder, &parent);
-        Arc::new(RunningRequest {
-            requests: self.clone(),
-            context: parent.with_span(span),
-            attributes,
-        })
+        Arc::new(self.start(format!("{method} {route}"), attributes.into(), parent))
     }
 }
 
-/// Observes one request.
-struct RunningRequest {
-    requests: Requests,
-    context: Context,
-    attributes: [KeyValue; 2],
+impl CallTelemetry for Observer {
+    fn begin(&self, operation: Operation, parent: Option<&str>) -> Arc<dyn CallSpan> {
+        let Operation { method, tool } = operation;
+        let mut attributes = vec![
+            KeyValue::new("mcp.method.name", method),
+            KeyValue::new("network.transport", "pipe"),
+        ];
+        attributes.extend(tool.map(|tool| KeyValue::new("gen_ai.tool.name", tool)));
+        let name = tool.map_or_else(|| method.to_owned(), |tool| format!("{method} {tool}"));
+        Arc::new(self.start(name, attributes, parent))
+    }
 }
 
-impl RequestSpan for RunningRequest {
-    fn collector(&self) -> Box<dyn TraceCollector> {
-        let Requests { tracer, selections, .. } = &self.requests;
+/// Observes one request or call.
+struct Running {
+    observer: Observer,
+    context: Context,
+    /// Those of the span and of its duration.
+    attributes: Vec<KeyValue>,
+    started: Instant,
+}
+
+impl Running {
+    fn new_collector(&self) -> Box<dyn TraceCollector> {
+        let Observer { tracer, selections, .. } = &self.observer;
         let collector = OtelTraceCollector::with_tracer(tracer.clone(), Verbosity::StageOnly);
         let collector = collector.with_metrics(selections.clone());
         Box::new(collector.with_parent(self.context.clone()))
     }
 
+    /// Ends the span, and records its duration with one more attribute.
+    fn finish(&self, time: Duration, more: Option<KeyValue>) {
+        let span = self.context.span();
+        let attributes: Vec<KeyValue> =
+            self.attributes.iter().cloned().chain(more.clone()).collect();
+        if let Some(more) = more {
+            span.set_attribute(more);
+        }
+        span.end();
+        self.observer.durations.record(time.as_secs_f64(), &attributes);
+    }
+}
+
+impl RequestSpan for Running {
+    fn collector(&self) -> Box<dyn TraceCollector> {
+        self.new_collector()
+    }
+
     fn end(&self, end: &RequestEnd) {
-        let status = KeyValue::new("http.response.status_code", i64::from(end.status));
         let size = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let span = self.context.span();
-        span.set_attribute(status.clone());
         span.set_attribute(KeyValue::new("http.request.body.size", size(end.request_bytes)));
         span.set_attribute(KeyValue::new("http.response.body.size", size(end.response_bytes)));
         if end.status >= 500 {
             span.set_status(Status::error(end.status.to_string()));
         }
-        span.end();
-        let [method, route] = self.attributes.clone();
-        self.requests.durations.record(end.time.as_secs_f64(), &[method, route, status]);
+        let status = KeyValue::new("http.response.status_code", i64::from(end.status));
+        self.finish(end.time, Some(status));
+    }
+}
+
+impl CallSpan for Running {
+    fn collector(&self) -> Box<dyn TraceCollector> {
+        self.new_collector()
+    }
+
+    fn end(&self, error: Option<&'static str>) {
+        if let Some(code) = error {
+            self.context.span().set_status(Status::error(code));
+        }
+        self.finish(self.started.elapsed(), error.map(|code| KeyValue::new("error.type", code)));
     }
 }
 

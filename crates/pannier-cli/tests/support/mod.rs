@@ -23,7 +23,7 @@ impl HttpServer {
             let mut line = String::new();
             assert!(stderr.read_line(&mut line).unwrap() > 0, "{first}");
             if let Some(url) = line.trim().strip_prefix("listening at http://") {
-                break url.strip_suffix("/mcp").unwrap().to_owned();
+                break url.strip_suffix("/mcp").unwrap_or(url).to_owned();
             }
             first.push_str(&line);
         };
@@ -33,6 +33,10 @@ impl HttpServer {
             text
         });
         Self { child, address, log: Some(log) }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends SIGTERM, and returns the exit code and the log.

@@ -109,7 +109,7 @@ impl CountQuotaSlice {
     /// # Errors
     ///
     /// [`Error::InvalidSlicer`] if a kind has two entries, or `inner` does not take the best
-    /// candidates first, as a knapsack does not: a cap would then keep whichever came first.
+    /// candidates first, as a knapsack does not: a cap would then keep the candidate that came first.
     pub fn new(
         entries: impl IntoIterator<Item = CountQuotaEntry>,
         inner: impl Slicer + 'static,

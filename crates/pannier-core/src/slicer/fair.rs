@@ -99,20 +99,27 @@ impl FairSlice {
         for position in (0..kinds.len()).rev() {
             queues[kinds[position]].push(position);
         }
-        let mut used = vec![0.0; queues.len()];
-        let mut order = Vec::with_capacity(kinds.len());
         let weight = |kind: usize| self.weights.get(kind).map_or(0.0, |(_, weight)| *weight);
-        while let Some((_, kind, tokens)) = (0..queues.len())
-            .filter_map(|kind| {
-                let position = *queues[kind].last()?;
-                let tokens = used[kind] + offers.candidates()[position].tokens as f64;
-                let weight = weight(kind);
-                Some((if weight > 0.0 { tokens / weight } else { f64::INFINITY }, kind, tokens))
-            })
-            .min_by(|a, b| a.0.total_cmp(&b.0))
-        {
-            used[kind] = tokens;
+        // The tokens of a kind with its next candidate, in proportion to its weight.
+        let share = |kind: usize, tokens: f64| match weight(kind) {
+            weight if weight > 0.0 => tokens / weight,
+            _ => f64::INFINITY,
+        };
+        let head = |kind: usize, queue: &[usize], used: f64| {
+            let tokens = used + offers.candidates()[*queue.last()?].tokens as f64;
+            Some((share(kind, tokens), tokens))
+        };
+        let mut heads: Vec<Option<(f64, f64)>> =
+            queues.iter().enumerate().map(|(kind, queue)| head(kind, queue, 0.0)).collect();
+        let mut order = Vec::with_capacity(kinds.len());
+        let next = |heads: &[Option<(f64, f64)>]| {
+            let heads = heads.iter().enumerate();
+            let heads = heads.filter_map(|(kind, head)| head.map(|head| (kind, head)));
+            heads.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0))
+        };
+        while let Some((kind, (_, used))) = next(&heads) {
             order.extend(queues[kind].pop());
+            heads[kind] = head(kind, &queues[kind], used);
         }
         order
     }
@@ -172,7 +179,9 @@ impl Slicer for FairSlice {
 /// The tokens of all candidates whole, with headings and separators.
 fn total_tokens(offers: &Offers<'_>) -> i64 {
     let candidates = offers.candidates();
-    let sections: BTreeSet<_> = candidates.iter().map(|candidate| candidate.section).collect();
+    let mut sections: Vec<_> = candidates.iter().map(|candidate| candidate.section).collect();
+    sections.sort_unstable();
+    sections.dedup();
     let headings = sections.into_iter().map(|section| offers.heading(section));
     let separators = std::iter::repeat_n(offers.separator(), candidates.len().saturating_sub(1));
     sum_tokens(

@@ -1,4 +1,4 @@
-//! The assembler: an index, a configuration and a token counter.
+//! The assembler: a corpus, a configuration and a token counter.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::candidates::KIND;
 use crate::{
-    AssembledContext, AssemblyConfig, Candidates, DocsError, DocumentIndex, QueryVector, Reranker,
+    AssembledContext, AssemblyConfig, Candidates, Corpus, DocsError, QueryVector, Reranker,
     Reranking, TokenBudget,
 };
 
-/// Assembles contexts from an index.
+/// Assembles contexts from a corpus.
 #[derive(Debug)]
 pub struct Assembler<'c> {
-    index: &'c DocumentIndex,
+    index: &'c dyn Corpus,
     config: AssemblyConfig,
     counter: Arc<dyn TokenCounter>,
     reranker: Option<&'c dyn Reranker>,
@@ -24,7 +24,7 @@ pub struct Assembler<'c> {
 
 impl<'c> Assembler<'c> {
     /// Creates an assembler that counts one token per four bytes.
-    pub fn new(index: &'c DocumentIndex, config: AssemblyConfig) -> Self {
+    pub fn new(index: &'c dyn Corpus, config: AssemblyConfig) -> Self {
         Self { index, config, counter: Arc::new(BytesOverFour), reranker: None }
     }
 
@@ -40,8 +40,8 @@ impl<'c> Assembler<'c> {
         self
     }
 
-    /// Returns the index.
-    pub fn index(&self) -> &'c DocumentIndex {
+    /// Returns the corpus.
+    pub fn index(&self) -> &'c dyn Corpus {
         self.index
     }
 
@@ -60,7 +60,7 @@ impl<'c> Assembler<'c> {
     ///
     /// # Errors
     ///
-    /// As [`DocumentIndex::search`], and [`DocsError::Reranker`].
+    /// As [`Corpus::search`], and [`DocsError::Reranker`].
     pub fn candidates(
         &self,
         query: &str,
@@ -87,7 +87,7 @@ impl<'c> Assembler<'c> {
     ///
     /// # Errors
     ///
-    /// As [`DocumentIndex::search`], and [`DocsError::Engine`].
+    /// As [`Corpus::search`], and [`DocsError::Engine`].
     pub fn assemble(
         &self,
         query: &str,

@@ -419,16 +419,22 @@ fn add_neighbors(
     let mut known: BTreeSet<String> = hits.iter().map(|hit| hit.id.clone()).collect();
     let mut groups = BTreeMap::new();
     let mut all = Vec::with_capacity(hits.len() * 3);
+    // All at once: a corpus may be on another machine.
+    let neighbors = assembler.index().neighbors(hits)?;
+    let neighbors: BTreeMap<(u32, u32), Hit> =
+        neighbors.into_iter().map(|hit| ((hit.document, hit.sequence), hit)).collect();
     for hit in hits.drain(..) {
-        let (mut before, mut after) = (None, None);
-        for neighbor in assembler.index().neighbors(&hit)? {
-            if !neighbor.text.trim().is_empty() && known.insert(neighbor.id.clone()) {
+        let mut add = |sequence: Option<u32>| {
+            let neighbor = neighbors.get(&(hit.document, sequence?))?;
+            let is_new = !neighbor.text.trim().is_empty() && known.insert(neighbor.id.clone());
+            is_new.then(|| {
                 groups.insert(hit.id.clone(), hit.id.clone());
                 groups.insert(neighbor.id.clone(), hit.id.clone());
-                let slot = if neighbor.sequence < hit.sequence { &mut before } else { &mut after };
-                *slot = Some(neighbor);
-            }
-        }
+                neighbor.clone()
+            })
+        };
+        let before = add(hit.sequence.checked_sub(1));
+        let after = add(hit.sequence.checked_add(1));
         all.extend(before.into_iter().chain([hit]).chain(after));
     }
     *hits = all;

@@ -17,7 +17,7 @@ pub(crate) const OMISSION: &str = "[…]";
 /// The maximum number of windows of a passage.
 const MAX_WINDOWS: usize = 24;
 
-/// The part of its neighbors' weight that a sentence gets: an answer is often beside the words of the question.
+/// The part of its neighbors' weight that a sentence gets: an answer is often next to the words of the question.
 const NEIGHBOR_SHARE: f64 = 0.25;
 
 /// A part of a passage.

@@ -118,6 +118,17 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// Creates a chunk from its byte range, its first line, headings, symbols and fence.
+    pub fn new(
+        range: Range<usize>,
+        line: usize,
+        heading_path: String,
+        symbols: String,
+        fence: String,
+    ) -> Self {
+        Self { range, line, heading_path, symbols, fence }
+    }
+
     /// Returns its terms: those of its text, of the headings that its text does not contain, of its document's path and of the
     /// symbols that it defines.
     pub(crate) fn terms(&self, path: &str, content: &str) -> TermCounts {

@@ -26,9 +26,9 @@ pub use compare::Difference;
 
 use crate::chunk::open_fence;
 use crate::{
-    AssembledContext, Assembler, AssemblyConfig, BuildOptions, Candidates, ContextChunk, DocsError,
-    DocumentIndex, DocumentMetadata, DocumentSource, Embedder, FileRules, QueryVector, Reranker,
-    Reranking, TokenBudget, VectorSource, build,
+    AssembledContext, Assembler, AssemblyConfig, BuildOptions, Candidates, ContextChunk, Corpus,
+    DocsError, DocumentIndex, DocumentMetadata, DocumentSource, Embedder, FileRules, QueryVector,
+    Reranker, Reranking, TokenBudget, VectorSource, build,
 };
 use gold::{Coverage, GoldSpans, read_spans};
 
@@ -313,17 +313,33 @@ impl Dataset {
     ///
     /// [`DocsError::EvalData`] with the first malformed line, and the errors of building, searching and assembling.
     pub fn measure(&self, work: &Path, options: &EvalOptions<'_>) -> Result<EvalRun, DocsError> {
-        let corpus = Corpus::open(self, work)?;
         let index = work.join("cache");
-        build(&corpus.source, &index, &options.build, &mut |_| {})?;
-        let index = DocumentIndex::open(index)?;
+        self.measure_with(work, options, |source| {
+            build(source, &index, &options.build, &mut |_| {})?;
+            Ok(Arc::new(DocumentIndex::open(&index)?))
+        })
+    }
+
+    /// As [`measure`](Self::measure), on a corpus that `open` builds from the documents.
+    ///
+    /// # Errors
+    ///
+    /// As [`measure`](Self::measure), and those of `open`.
+    pub fn measure_with(
+        &self,
+        work: &Path,
+        options: &EvalOptions<'_>,
+        open: impl FnOnce(&DocumentSource) -> Result<Arc<dyn Corpus>, DocsError>,
+    ) -> Result<EvalRun, DocsError> {
+        let corpus = DataCorpus::open(self, work)?;
+        let index = &*open(&corpus.source)?;
         let spans = read_spans(&self.folder, &self.grades, &corpus.texts)?;
 
         let mut deep = options.config.search.clone();
         (deep.lexical_k, deep.semantic_k, deep.top_k) =
             (RANKING_DEPTH, RANKING_DEPTH, 2 * RANKING_DEPTH);
         let vector = options.embedder.map_or(QueryVector::None, QueryVector::Embedder);
-        let assembler = Assembler::new(&index, options.config.clone())
+        let assembler = Assembler::new(index, options.config.clone())
             .with_counter(Arc::clone(&options.counter))
             .with_reranker(options.reranker);
         let budgets = match options.budgets.is_empty() {
@@ -331,7 +347,7 @@ impl Dataset {
             false => &options.budgets,
         };
         let mut judge = Judge {
-            index: &index,
+            index,
             corpus: &corpus,
             grades: &self.grades,
             spans,
@@ -395,8 +411,8 @@ impl Dataset {
 
 /// Assembles contexts and judges them.
 struct Judge<'s> {
-    index: &'s DocumentIndex,
-    corpus: &'s Corpus,
+    index: &'s dyn Corpus,
+    corpus: &'s DataCorpus,
     grades: &'s Grades,
     spans: GoldSpans,
     options: &'s EvalOptions<'s>,
@@ -508,7 +524,8 @@ impl Judge<'_> {
     fn check_quotes(&mut self, context: &AssembledContext) -> Result<(), DocsError> {
         for chunk in &context.chunks {
             let number = self.index.find_document(&chunk.document_path)?;
-            let document = number.map(|number| self.index.document(number)).transpose()?;
+            let document = number.map(|number| self.index.read_documents(&[number])).transpose()?;
+            let document = document.and_then(|mut documents| documents.pop());
             let is_quoted = |document: &crate::Document| {
                 chunk.spans().into_iter().all(|span| {
                     let quoted = document.content.get(span);
@@ -541,7 +558,7 @@ impl Judge<'_> {
 }
 
 /// The documents of a data set as files.
-struct Corpus {
+struct DataCorpus {
     source: DocumentSource,
     /// The id of each document, by path.
     ids: BTreeMap<String, String>,
@@ -551,7 +568,7 @@ struct Corpus {
     budgets: &'static [usize],
 }
 
-impl Corpus {
+impl DataCorpus {
     fn open(dataset: &Dataset, work: &Path) -> Result<Self, DocsError> {
         let relevant: BTreeSet<&str> =
             dataset.grades.values().flat_map(BTreeMap::keys).map(String::as_str).collect();

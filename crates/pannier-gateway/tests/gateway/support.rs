@@ -112,6 +112,30 @@ impl Provider {
         Self { url, received }
     }
 
+    /// Answers each request with bytes, and keeps the connection.
+    pub(crate) fn keep_alive(answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (_, received) = channel();
+        let answer = std::sync::Arc::new(answer);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let answer = std::sync::Arc::clone(&answer);
+                std::thread::spawn(move || {
+                    let mut reader = BufReader::new(stream.try_clone().unwrap());
+                    let mut stream = stream;
+                    let _ = stream.set_nodelay(true);
+                    while let Some(message) = Message::read(&mut reader) {
+                        if stream.write_all(&answer(&message)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Self { url, received }
+    }
+
     /// Answers each request with the same bytes.
     pub(crate) fn always(response: &'static str) -> Self {
         Self::start(move |_, stream| _ = stream.write_all(response.as_bytes()))
@@ -193,9 +217,14 @@ impl Drop for Gateway {
 }
 
 pub(crate) fn post(path: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
+    post_as("key-1", path, headers, body)
+}
+
+/// A request with a key.
+pub(crate) fn post_as(key: &str, path: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: gateway\r\nX-Api-Key: key-1\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n",
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: {key}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n",
         body.len()
     );
     [head.as_bytes(), body].concat()
@@ -218,6 +247,28 @@ pub(crate) fn session(turns: usize, words: usize) -> String {
         "{{ \"model\" : \"claude-x\",\"max_tokens\":100, \"messages\":[{}]}}",
         messages.join(", ")
     )
+}
+
+/// A folder that is removed at the end.
+pub(crate) struct Folder(pub(crate) std::path::PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An address that nobody listens at.
+pub(crate) fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// Reads all of a stream.

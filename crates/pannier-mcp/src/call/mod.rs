@@ -48,6 +48,21 @@ impl Call {
         })
     }
 
+    /// Returns its current name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Search => "search_docs",
+            Self::Read => "read_docs",
+            Self::Snippets => "get_context",
+            Self::Memory => "get_memory",
+            Self::Pack => "pack_items",
+            Self::Recall => "recall",
+            Self::Resolve => "context.resolve",
+            Self::ListCaches => "context.list_caches",
+            Self::InspectCache => "context.inspect_cache",
+        }
+    }
+
     pub(crate) fn run(
         self,
         arguments: Option<JsonObject>,

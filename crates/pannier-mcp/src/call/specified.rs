@@ -57,6 +57,10 @@ pub(super) fn resolve(
     let Resolve { cache, query, budget: Count(budget) } = parse(arguments)?;
     let index = shelf.documents(cache.as_deref())?;
     control.step("searching documents")?;
+    let Some(index) = index.as_index() else {
+        let hint = "use search_docs or read_docs";
+        return Err(ToolError::invalid("the index is not a folder", hint));
+    };
     let resolved = index.resolve(&query, budget as u64)?;
     control.step("serializing")?;
     ToolOutput::object(&resolved, max_bytes)

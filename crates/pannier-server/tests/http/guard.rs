@@ -78,6 +78,42 @@ fn posts_are_json() {
 }
 
 #[test]
+fn compressed_bodies_and_wrong_methods_get_a_reason() {
+    let server = Server::start(Default::default(), |_| {});
+    let body = r#"{"texts":["x"]}"#;
+    for (encoding, status) in [("identity", 200), ("gzip", 415), ("\u{e9}", 415)] {
+        let headers = format!("Content-Encoding: {encoding}\r\n");
+        let response = server.post("/v1/count", &headers, body);
+        assert_eq!(response.status, status, "{encoding}");
+        assert!(status == 200 || response.body.contains("Content-Encoding"), "{}", response.body);
+    }
+    let wrong = server.get("/v1/count", "");
+    assert_eq!(wrong.status, 405);
+    assert!(wrong.head.contains("allow: post"), "{}", wrong.head);
+    assert!(wrong.body.contains("the path does not take GET"), "{}", wrong.body);
+    let wrong = server.post("/metrics", "", body);
+    assert_eq!((wrong.status, wrong.head.contains("allow: get,head")), (405, true));
+}
+
+#[test]
+fn allowed_hosts_are_names() {
+    let server = Server::start(Default::default(), |options| {
+        for host in ["Box.example", "other.example:80", "[::2]:80"] {
+            options.allow_host(host).unwrap();
+        }
+        for wrong in ["", "a b", "*", "https://x", "a@b", "x/y", "é.example"] {
+            assert!(options.allow_host(wrong).is_err(), "{wrong}");
+        }
+    });
+    let get = |host: &str| {
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        server.exchange(request.as_bytes()).status
+    };
+    assert_eq!((get("box.example:1"), get("other.example:80"), get("[::2]:80")), (200, 200, 200));
+    assert_eq!((get("other.example:81"), get("third.example")), (403, 403));
+}
+
+#[test]
 fn cors_is_off_unless_origins_are_named() {
     let preflight = "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: content-type\r\n";
     let options = |server: &Server| {

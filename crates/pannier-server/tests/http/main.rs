@@ -3,5 +3,7 @@
 mod api;
 mod guard;
 mod operations;
+#[cfg(feature = "inspector")]
+mod page;
 mod privacy;
 mod server;

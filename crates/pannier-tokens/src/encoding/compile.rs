@@ -30,11 +30,11 @@
 //! | 3 s | slots of a hash table: the token that a pair merges to (18 bits), and 6 other bits of the pair's hash; 0 if it is free |
 
 const MAGIC: &[u8; 8] = b"pan-bpe1";
-const HEADER_BYTES: usize = 32;
+pub(super) const HEADER_BYTES: usize = 32;
 
-const LAST_SIBLING: u8 = 1;
-const HAS_CHILDREN: u8 = 2;
-const IS_TOKEN: u8 = 4;
+pub(super) const LAST_SIBLING: u8 = 1;
+pub(super) const HAS_CHILDREN: u8 = 2;
+pub(super) const IS_TOKEN: u8 = 4;
 
 /// All single bytes are tokens. They have the lowest ranks and are the first nodes.
 pub(super) const BYTES: usize = 256;
@@ -287,12 +287,27 @@ impl Compiler {
     }
 }
 
-fn u24([low, middle, high]: &[u8; 3]) -> u32 {
+pub(super) fn u24([low, middle, high]: &[u8; 3]) -> u32 {
     u32::from_le_bytes([*low, *middle, *high, 0])
 }
 
 pub(super) fn u32_at(bytes: &[u8], index: usize) -> u32 {
     bytes[index..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Returns the file of a vocabulary: the labels of its nodes, their flags, and the ranks of its tokens with their right tokens.
+pub(super) fn write_file(name: &str, labels: &[u8], flags: &[u8], ranks: &[u8]) -> Vec<u8> {
+    let packed = flags.chunks(2).map(|pair| pair.iter().rev().fold(0, |all, own| all << 4 | own));
+    let body: Vec<u8> = labels.iter().copied().chain(packed).chain(ranks.iter().copied()).collect();
+    let mut file = MAGIC.to_vec();
+    file.extend_from_slice(name.as_bytes());
+    file.resize(16, 0);
+    for number in [labels.len(), ranks.len() / 6] {
+        file.extend_from_slice(&(number as u32).to_le_bytes());
+    }
+    file.extend_from_slice(&checksum(&body).to_le_bytes());
+    file.extend_from_slice(&body);
+    file
 }
 
 /// Hashes a file to detect damage, eight bytes at a time.

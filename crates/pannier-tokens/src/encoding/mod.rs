@@ -7,6 +7,8 @@
 mod classes;
 mod compile;
 mod split;
+#[cfg(feature = "openai")]
+mod subset;
 mod vocabulary;
 
 use std::borrow::Cow;
@@ -102,6 +104,23 @@ const CL100K_TABLES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cl100k.ta
 const O200K_TABLES: &[u8] = &[];
 #[cfg(not(feature = "openai"))]
 const CL100K_TABLES: &[u8] = &[];
+
+/// Returns the file of an embedded vocabulary, for programs that [load](load_vocabulary) it elsewhere.
+#[cfg(feature = "openai")]
+pub fn vocabulary_file(name: &str) -> Option<Vec<u8>> {
+    let encoding = [&O200K, &CL100K].into_iter().find(|encoding| encoding.name == name)?;
+    Some((encoding.embedded)().encoder().file(name))
+}
+
+/// Returns a vocabulary file with the tokens that texts of these parts can have, in any order: some percent of
+/// [the whole](vocabulary_file). It counts other texts too high.
+#[cfg(feature = "openai")]
+pub fn vocabulary_subset<'p>(
+    name: &str,
+    parts: impl IntoIterator<Item = &'p str>,
+) -> Option<Vec<u8>> {
+    Some(subset::subset(name, &vocabulary_file(name)?, parts))
+}
 
 /// Uses embedded tables. Where nothing is embedded, no counter exists before its vocabulary.
 fn embedded(tables: &'static [u8]) -> Vocabulary {

@@ -36,20 +36,30 @@ pub(super) struct Pieces<'t> {
     position: usize,
     rules: Rules,
     classes: &'static [u8],
+    /// The classes of ASCII characters, which most texts consist of.
+    ascii: &'static [u8; 128],
 }
 
 impl<'t> Pieces<'t> {
     pub(super) fn new(text: &'t str, rules: Rules) -> Self {
-        Self { text, position: 0, rules, classes: &CLASSES }
+        let classes: &[u8] = &CLASSES;
+        let ascii = classes.first_chunk().unwrap_or(&[0; 128]);
+        Self { text, position: 0, rules, classes, ascii }
     }
 
     /// Returns the class and the end of the character at `start`, or `None` at the end of the text.
     #[inline]
     fn class_at(&self, start: usize) -> Option<(u8, usize)> {
         let byte = *self.text.as_bytes().get(start)?;
-        if byte < 0x80 {
-            return Some((self.classes[usize::from(byte)], start + 1));
+        match self.ascii.get(usize::from(byte)) {
+            Some(class) => Some((*class, start + 1)),
+            None => self.other_class_at(start),
         }
+    }
+
+    /// As [`Self::class_at`], for characters beyond ASCII. It is a function of its own, so that the other can be inlined.
+    #[inline(never)]
+    fn other_class_at(&self, start: usize) -> Option<(u8, usize)> {
         let character = self.text[start..].chars().next()?;
         Some((self.classes[character as usize], start + character.len_utf8()))
     }
@@ -57,13 +67,16 @@ impl<'t> Pieces<'t> {
     /// Returns the end of the run of characters from `start` whose class has a bit of `mask`.
     #[inline]
     fn run(&self, mut start: usize, mask: u8) -> usize {
-        while let Some((class, end)) = self.class_at(start) {
-            if class & mask == 0 {
-                break;
+        let is_ascii =
+            |byte: &&u8| self.ascii.get(usize::from(**byte)).is_some_and(|class| class & mask != 0);
+        loop {
+            let rest = self.text.as_bytes().get(start..).unwrap_or_default();
+            start += rest.iter().take_while(is_ascii).count();
+            match self.class_at(start) {
+                Some((class, end)) if class & mask != 0 => start = end,
+                _ => return start,
             }
-            start = end;
         }
-        start
     }
 
     fn o200k_end(&self, start: usize, first: u8, second: usize) -> usize {

@@ -14,6 +14,8 @@ use super::compile::{
     BYTES, NODE_BYTES, NONE, Node, Pair, SLOT_BYTES, TABLES_HEADER_BYTES, TOKEN_BYTES, Token,
     compile, read_slot, u32_at,
 };
+#[cfg(feature = "openai")]
+use super::compile::{HAS_CHILDREN, IS_TOKEN, LAST_SIBLING, write_file};
 use crate::TokenError;
 
 /// No node.
@@ -89,6 +91,28 @@ impl Vocabulary {
 }
 
 impl Encoder<'_> {
+    /// Returns the file that the tables were compiled from.
+    #[cfg(feature = "openai")]
+    pub(super) fn file(&self, name: &str) -> Vec<u8> {
+        let mut flags = vec![0; self.labels.len()];
+        flags[BYTES - 1] = LAST_SIBLING;
+        let (mut ranks, mut rights) = (Vec::new(), Vec::new());
+        for node in 0..self.labels.len() {
+            let children = self.children(node as u32);
+            if !children.is_empty() {
+                flags[node] |= HAS_CHILDREN;
+                flags[children.end - 1] |= LAST_SIBLING;
+            }
+            let token = self.node(node as u32).token;
+            if token != NONE {
+                flags[node] |= IS_TOKEN;
+                ranks.extend_from_slice(&token.to_le_bytes()[..3]);
+                rights.extend_from_slice(&self.token(token).right().to_le_bytes()[..3]);
+            }
+        }
+        write_file(name, self.labels, &flags, &[ranks, rights].concat())
+    }
+
     /// Returns the length of the longest token.
     pub(super) fn max_token_bytes(&self) -> usize {
         self.max_token_bytes

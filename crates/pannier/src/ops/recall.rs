@@ -104,7 +104,8 @@ impl RecallRequest {
             return Err(Failure::Request { path: "store".to_owned(), problem });
         }
         let Some(TranscriptJson(text)) = &self.session else {
-            let folder = self.store.clone().unwrap_or_else(|| RECALL_FOLDER.into());
+            let own = shelf.recall_folder().map(Into::into);
+            let folder = self.store.clone().or(own).unwrap_or_else(|| RECALL_FOLDER.into());
             let store = RecallStore::in_folder(folder, RecallStoreOptions::default());
             return Ok(store.recall(&self.id)?);
         };

@@ -12,7 +12,7 @@ use crate::{Failure, Shelf};
 /// Declares a request or a group of options: a struct whose fields are flags (clap), JSON (serde) and a schema (schemars).
 ///
 /// The doc comment of a field is its help and its description. `arg` and `command` are attributes of clap, `schema` of
-/// schemars. A field with `group` holds options that are written beside the others.
+/// schemars. A field with `group` holds options that are written next to the others.
 macro_rules! request {
     (
         $(#[doc = $about:expr])*
@@ -51,7 +51,7 @@ macro_rules! request {
     };
 }
 
-/// Options of a request that are a struct of their own. Flags and JSON have its fields beside the others.
+/// Options of a request that are a struct of their own. Flags and JSON have its fields next to the others.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
     pub(super) name: &'static str,

@@ -6,6 +6,8 @@
 
 #[cfg(feature = "docs")]
 mod answer_cache;
+#[cfg(feature = "docs")]
+pub(crate) mod database;
 mod named_folder;
 mod named_settings;
 mod settings;
@@ -18,13 +20,13 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-#[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
+#[cfg(any(feature = "chat", feature = "docs", feature = "memory", feature = "snippets"))]
 use std::path::Path;
 #[cfg(any(feature = "docs", feature = "snippets"))]
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(feature = "docs")]
-use pannier_docs::{DocumentIndex, Embedder, QueryVector};
+use pannier_docs::{Corpus, DocumentIndex, Embedder, QueryVector};
 #[cfg(feature = "memory")]
 use pannier_memory::{Folder, UserFolder};
 #[cfg(feature = "snippets")]
@@ -155,8 +157,10 @@ pub struct Shelf {
     defaults: Defaults,
     registry: PolicyRegistry,
     named: NamedSettings,
+    #[cfg(feature = "chat")]
+    recall: Option<PathBuf>,
     #[cfg(feature = "docs")]
-    documents: Vec<(String, ReloadingIndex)>,
+    documents: Vec<(String, OpenIndex)>,
     #[cfg(feature = "docs")]
     embedder: Option<Box<dyn Embedder>>,
     #[cfg(feature = "docs")]
@@ -180,6 +184,21 @@ pub struct Shelf {
     packet_budget: Option<usize>,
 }
 
+#[cfg(feature = "chat")]
+impl Shelf {
+    /// Sets the folder of cut blocks, in which `recall` looks. Default: `.pannier/recall`.
+    #[must_use]
+    pub fn with_recall_folder(mut self, folder: Option<PathBuf>) -> Self {
+        self.recall = folder;
+        self
+    }
+
+    /// Returns the folder of cut blocks that was set.
+    pub fn recall_folder(&self) -> Option<&Path> {
+        self.recall.as_deref()
+    }
+}
+
 #[cfg(feature = "docs")]
 impl Shelf {
     /// Opens document caches.
@@ -190,8 +209,13 @@ impl Shelf {
     pub fn with_documents(mut self, folders: &[NamedFolder]) -> Result<Self, Failure> {
         named_folder::check_names(folders)?;
         for folder in folders {
-            let index = ReloadingIndex::open(folder.path())?;
-            self.hide(folder.path(), folder.name());
+            let index = OpenIndex::new(folder.path())?;
+            match &index {
+                OpenIndex::Folder(_) => self.hide(folder.path(), folder.name()),
+                OpenIndex::Database(database) => {
+                    self.hidden.push((database.location(), folder.name().to_owned()));
+                }
+            }
             self.documents.push((folder.name().to_owned(), index));
         }
         Ok(self)
@@ -214,7 +238,7 @@ impl Shelf {
     /// # Errors
     ///
     /// [`ShelfError`] if there is no such cache, or an error of `pannier-docs` if a new version cannot be opened.
-    pub fn documents(&self, name: Option<&str>) -> Result<Arc<DocumentIndex>, Failure> {
+    pub fn documents(&self, name: Option<&str>) -> Result<Arc<dyn Corpus>, Failure> {
         find(&self.documents, name, FolderKind::Documents)?.get()
     }
 
@@ -223,8 +247,9 @@ impl Shelf {
     /// # Errors
     ///
     /// As [`documents`](Self::documents), or an error of `pannier-docs` if there is no index at the path.
-    pub fn index(&self, name: Option<&str>) -> Result<Arc<DocumentIndex>, Failure> {
+    pub fn index(&self, name: Option<&str>) -> Result<Arc<dyn Corpus>, Failure> {
         match self.local_index(name) {
+            Some(path) if database::address(&path).is_some() => OpenIndex::new(&path)?.get(),
             Some(path) => {
                 pannier_docs::remove_drafts(&path);
                 Ok(Arc::new(DocumentIndex::open(path)?))
@@ -250,7 +275,7 @@ impl Shelf {
     }
 
     /// Returns the source of query vectors for `cache`: the embedder, if it made the vectors of the cache.
-    pub fn query_vector(&self, cache: &DocumentIndex) -> QueryVector<'_> {
+    pub fn query_vector(&self, cache: &dyn Corpus) -> QueryVector<'_> {
         match &self.embedder {
             Some(embedder)
                 if cache
@@ -502,6 +527,32 @@ fn find<'s, T>(
     }
 }
 
+/// A document cache, or a collection of a database.
+#[cfg(feature = "docs")]
+#[derive(Debug)]
+enum OpenIndex {
+    Folder(ReloadingIndex),
+    Database(database::DatabaseIndex),
+}
+
+#[cfg(feature = "docs")]
+impl OpenIndex {
+    fn new(path: &Path) -> Result<Self, Failure> {
+        match database::address(path) {
+            Some(address) => database::DatabaseIndex::new(address).map(Self::Database),
+            None => ReloadingIndex::open(path).map(Self::Folder),
+        }
+    }
+
+    /// Returns the current version.
+    fn get(&self) -> Result<Arc<dyn Corpus>, Failure> {
+        match self {
+            Self::Folder(index) => index.get(),
+            Self::Database(database) => database.open(),
+        }
+    }
+}
+
 /// A document cache that is opened again after a build.
 #[cfg(feature = "docs")]
 #[derive(Debug)]
@@ -519,12 +570,12 @@ impl ReloadingIndex {
         })
     }
 
-    fn get(&self) -> Result<Arc<DocumentIndex>, Failure> {
+    fn get(&self) -> Result<Arc<dyn Corpus>, Failure> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if !current.is_current()? {
             *current = Arc::new(DocumentIndex::open(&self.path)?);
         }
-        Ok(Arc::clone(&current))
+        Ok(Arc::<DocumentIndex>::clone(&current))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Clients of a server know names, never paths. A name is also the host of a URI, which has no case; so names have none.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -21,7 +22,7 @@ pub(super) const MAX_SHOWN_CHARS: usize = 80;
 /// assert_eq!(plain.name(), "docs");
 /// # Ok::<(), pannier::ShelfError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NamedFolder {
     name: String,
     path: PathBuf,
@@ -39,7 +40,7 @@ impl NamedFolder {
             true => Ok(Self { name: name.to_owned(), path }),
             false => {
                 let name = name.chars().take(MAX_SHOWN_CHARS).collect();
-                Err(ShelfError::InvalidName { name, path })
+                Err(ShelfError::InvalidName { name, path: shown(&path) })
             }
         }
     }
@@ -55,11 +56,44 @@ impl NamedFolder {
     }
 }
 
+impl fmt::Debug for NamedFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NamedFolder")
+            .field("name", &self.name)
+            .field("path", &shown(&self.path))
+            .finish()
+    }
+}
+
+/// Returns a path for a message. The address of a database may have a password, so only its scheme is shown.
+fn shown(path: &Path) -> PathBuf {
+    match path.to_str().and_then(|text| text.split_once("://")) {
+        Some((scheme, _)) => format!("{scheme}://…").into(),
+        None => path.to_owned(),
+    }
+}
+
+/// Returns the name of a collection, by the address of its database.
+fn collection_name(address: &str) -> &str {
+    let options = address.split_once('?').map_or("", |(_, options)| options);
+    let mut options = options.split('&').filter_map(|option| option.split_once('='));
+    let name = options.find(|(key, _)| *key == "collection").map_or("default", |(_, name)| name);
+    if is_name(name) { name } else { "collection" }
+}
+
 impl FromStr for NamedFolder {
     type Err = ShelfError;
 
     /// Parses `NAME=PATH`, or a path whose last component is the name. A folder `.context` has the name of its project.
     fn from_str(text: &str) -> Result<Self, ShelfError> {
+        // An address of a database always has a name: a message about it could show its password.
+        if let Some(start) =
+            ["postgres://", "postgresql://"].iter().find_map(|scheme| text.find(scheme))
+        {
+            let (before, address) = text.split_at(start);
+            let name = before.strip_suffix('=').filter(|name| is_name(name));
+            return Self::new(name.unwrap_or_else(|| collection_name(address)), address);
+        }
         if let Some((name, path)) = text.split_once('=')
             && is_name(name)
             && !path.is_empty()
@@ -89,7 +123,7 @@ pub(super) fn check_names(folders: &[NamedFolder]) -> Result<(), ShelfError> {
     for (position, folder) in folders.iter().enumerate() {
         let is_same = |other: &NamedFolder| other.name.eq_ignore_ascii_case(&folder.name);
         if folders[..position].iter().any(is_same) {
-            let (name, path) = (folder.name.clone(), folder.path.clone());
+            let (name, path) = (folder.name.clone(), shown(&folder.path));
             return Err(ShelfError::DuplicateName { name, path });
         }
     }
@@ -115,6 +149,24 @@ mod tests {
         for text in ["/x/my docs", "/", "ä=/x/ä", "", "..=/x/a b"] {
             let error = text.parse::<NamedFolder>().unwrap_err();
             assert!(matches!(error, ShelfError::InvalidName { .. }), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_databases_have_names_and_are_not_shown() {
+        for (text, name) in [
+            ("team=postgres://me:hunter2@db/x", "team"),
+            ("postgres://me:hunter2@db/x?collection=handbook&sslmode=require", "handbook"),
+            ("postgresql://me:hunter2@db/x", "default"),
+            ("my docs=postgres://me:hunter2@db/x?collection=a%20b", "collection"),
+        ] {
+            let named: NamedFolder = text.parse().unwrap();
+            assert_eq!(named.name(), name);
+            assert!(
+                named.path().starts_with("postgres:") || named.path().starts_with("postgresql:")
+            );
+            let error = check_names(&[named.clone(), named.clone()]).unwrap_err();
+            assert!(!format!("{named:?} {error} {error:?}").contains("hunter2"));
         }
     }
 

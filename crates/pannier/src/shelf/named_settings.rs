@@ -124,8 +124,8 @@ fn find<'s, T>(
         let names = entries.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         let name: String = name.chars().take(super::named_folder::MAX_SHOWN_CHARS).collect();
         let problem = match names.is_empty() {
-            true => format!("the server has no {option} for requests; omit it"),
-            false => format!("the server has no {option} '{name}'; name one of {names}"),
+            true => format!("there is no {option} that requests may name; omit it"),
+            false => format!("there is no {option} '{name}'; name one of {names}"),
         };
         Failure::Request { path: option.to_owned(), problem }
     })

@@ -115,7 +115,7 @@ impl Shelf {
         if is_file && !is_trusted {
             let name = name.chars().take(super::named_folder::MAX_SHOWN_CHARS).collect();
             let problem =
-                "the server reads no tokenizer from files; name an encoding or a model".to_owned();
+                "a request reads no tokenizer from files; name an encoding or a model".to_owned();
             return Err(Failure::File { name, problem });
         }
         Ok(Arc::from(match is_trusted {

@@ -1,8 +1,11 @@
 //! Cuts blocks: new results on arrival, a batch in a request above the budget, and more if that does not suffice.
 
+use std::cmp::Reverse;
+
 use pannier_policy::SessionOptions;
 
-use super::{Fold, Name, Note, Step, ToolResult, Turn, share};
+use super::names::Name;
+use super::{Fold, Note, Step, ToolResult, Turn, share};
 use crate::Provider;
 use crate::json;
 use crate::message::{Message, Part, PartLocation, TOKENS_PER_TOOL_CALL};
@@ -151,7 +154,7 @@ impl Fold {
         let max = share(part.text_tokens, step.options.names_share);
         let max = max.min(step.options.max_names_tokens);
         let is_rare = |name: &&Name| self.names.occurrences(name).blocks <= MAX_LISTED_BLOCKS;
-        let rare = names.iter().filter(is_rare).map(|name| name.range.clone());
+        let rare = names.iter().filter(is_rare).map(Name::range);
         let names = form::names(&part.text, rare, max);
         if names.is_empty() {
             return self.cut_to_stub(index, step);
@@ -189,26 +192,17 @@ impl Fold {
             }
         }
         let old = self.results.len().saturating_sub(step.options.keep_results);
-        let block = |result: &usize| self.results[*result].block;
-        let candidates: Vec<usize> =
-            (0..old).filter(|result| self.is_cuttable(block(result))).collect();
-        let texts =
-            candidates.iter().map(|result| step.part(&self.blocks[block(result)]).text.as_str());
-        let queried = query_shares(texts, step.query);
-        let mut by_density: Vec<(i64, usize)> = candidates
-            .iter()
-            .zip(queried)
-            .map(|(result, queried)| {
-                let evidence = Evidence { queried, ..self.evidence(&self.results[*result]) };
-                (evidence.density(&step.options.weights), *result)
-            })
-            .collect();
-        by_density.sort_unstable();
-        for (_, result) in by_density {
-            if self.sent_tokens <= target {
-                return;
+        let high = target + (self.limit - target) / 4;
+        if self.least_tokens(old) > high {
+            // All results are cut, and all lists of names are dropped. So neither order nor lists matter.
+            for result in 0..old {
+                let index = self.results[result].block;
+                if self.is_cuttable(index) {
+                    self.cut_to_stub(index, step.because(CutReason::Oldest));
+                }
             }
-            self.cut_to_names(result, step.because(CutReason::LeastValue));
+        } else {
+            self.cut_by_density(old, target, step.because(CutReason::LeastValue));
         }
         let step = step.because(CutReason::Oldest);
         for index in self.inputs.clone() {
@@ -231,15 +225,54 @@ impl Fold {
                 self.cut_head_and_tail(index, TEXT_TOKENS, TEXT_HEAD_PERCENT, step);
             }
         }
-        let target = target + (self.limit - target) / 4;
         for result in 0..old {
-            if self.sent_tokens <= target {
+            if self.sent_tokens <= high {
                 return;
             }
             let index = self.results[result].block;
             if self.has_form(index, CutForm::Names) {
                 self.cut_to_stub(index, step);
             }
+        }
+    }
+
+    /// Returns the tokens that would remain if a batch cut everything that it may cut to nothing.
+    fn least_tokens(&self, old: usize) -> i64 {
+        let is_long = |index: &usize, min: i64| {
+            let block = &self.blocks[*index];
+            block.tokens > min && block.cut.is_none()
+        };
+        let results = self.results[..old].iter().map(|result| result.block);
+        let results = results
+            .filter(|index| self.is_cuttable(*index) || self.has_form(*index, CutForm::Names));
+        let inputs = self.inputs.iter().copied().filter(|index| is_long(index, MIN_CALL_TOKENS));
+        let texts = self.texts.iter().copied().filter(|index| is_long(index, MIN_TEXT_TOKENS));
+        let cuttable = results.chain(inputs).chain(texts);
+        self.sent_tokens - cuttable.map(|index| self.blocks[index].tokens).sum::<i64>()
+    }
+
+    /// Cuts old results to their rare names, those of the least value per token first, down to `target`.
+    fn cut_by_density(&mut self, old: usize, target: i64, step: Step<'_, '_>) {
+        let block = |result: &usize| &self.blocks[self.results[*result].block];
+        let is_cuttable = |result: &usize| self.is_cuttable(self.results[*result].block);
+        let candidates: Vec<usize> = (0..old).filter(is_cuttable).collect();
+        let texts = candidates.iter().map(|result| step.part(block(result)).text.as_str());
+        let queried = query_shares(texts, step.query);
+        let mut order: Vec<(Reverse<usize>, i64, usize)> = candidates
+            .iter()
+            .zip(queried)
+            .map(|(result, queried)| {
+                let evidence = Evidence { queried, ..self.evidence(&self.results[*result]) };
+                let density = evidence.density(&step.options.weights);
+                (Reverse(step.next_use(block(result))), density, *result)
+            })
+            .collect();
+        order.sort_unstable();
+        for (.., result) in order {
+            if self.sent_tokens <= target {
+                return;
+            }
+            self.cut_to_names(result, step);
         }
     }
 
@@ -256,7 +289,7 @@ impl Fold {
         let is_later = |last: Option<&usize>| last.is_some_and(|last| last > block);
         let is_used = |name: &&Name| {
             let occurrences = self.names.occurrences(name);
-            occurrences.last_use > *block && occurrences.blocks <= MAX_USED_BLOCKS
+            occurrences.last_use as usize > *block && occurrences.blocks <= MAX_USED_BLOCKS
         };
         let call = call.map(|call| &self.calls[call]);
         let path = call.and_then(|call| call.path);

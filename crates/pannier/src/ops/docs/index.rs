@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pannier_docs::{
-    BuildOptions, BuildSummary, ChunkSizes, DocsError, DocumentIndex, DocumentMetadata,
-    DocumentSource, Embedder, EmbedderError, FileRules, ImportedVectors, IndexStats, Manifest,
-    Model, PathCount, Progress, VectorSource,
+    BuildOptions, BuildSummary, ChunkSizes, Corpus, DocsError, DocumentMetadata, DocumentSource,
+    Embedder, EmbedderError, FileRules, ImportedVectors, IndexStats, Manifest, Model, PathCount,
+    Progress, VectorSource,
 };
 use serde::Serialize;
 
@@ -17,6 +17,7 @@ use super::IndexOptions;
 use super::models::open_embedder;
 use crate::ops::values::list;
 use crate::ops::{Answer, Control, Count, Group, Request};
+use crate::shelf::database::{DatabaseIndex, address};
 use crate::{Failure, Shelf};
 
 /// How often and after which delay a search tries again to update an index that is being built.
@@ -226,8 +227,12 @@ impl IndexRequest {
         if let Some(metadata) = inputs.metadata {
             source = source.metadata(metadata);
         }
+        let database = address(&index).map(DatabaseIndex::new).transpose()?;
         // Without a readable index, there is no model to take the identity of.
-        let model = Manifest::open(&index).ok().and_then(|manifest| manifest.model);
+        let model = match &database {
+            Some(database) => database.open().ok().and_then(|open| open.manifest().model.clone()),
+            None => Manifest::open(&index).ok().and_then(|manifest| manifest.model),
+        };
         let key_env = self.embedder_key_env.as_deref();
         let open = |name: &str| open_embedder(name, key_env, model.as_ref());
         let embedder = self.embedder.as_deref().map(open);
@@ -245,7 +250,10 @@ impl IndexRequest {
             waits: self.wait,
             ..BuildOptions::default()
         };
-        Ok(pannier_docs::build(&source, &index, &options, progress)?)
+        match database {
+            Some(database) => database.build(&source, &options, progress),
+            None => Ok(pannier_docs::build(&source, &index, &options, progress)?),
+        }
     }
 
     /// Returns the folder and the rules of the request. The index remembers both for a request that has neither.
@@ -291,7 +299,7 @@ fn remembered(manifest: &Manifest, index: &Path) -> Result<DocumentSource, Strin
         (Ok(root), Some(base)) if root.starts_with(base) => Ok(source),
         (Ok(root), _) => {
             let folder = root.display();
-            Err(format!("the index is of {folder}, which is not beside it"))
+            Err(format!("the index is of {folder}, which is not next to it"))
         }
     }
 }
@@ -338,7 +346,7 @@ impl IndexOptions {
         key_env: Option<&str>,
         shelf: &Shelf,
         control: &Control<'_>,
-    ) -> Result<Arc<DocumentIndex>, Failure> {
+    ) -> Result<Arc<dyn Corpus>, Failure> {
         if let Some(path) = shelf.local_index(self.index.as_deref())
             && let Ok(manifest) = Manifest::open(&path)
         {
@@ -417,9 +425,10 @@ impl Request for VerifyRequest {
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<VerifyAnswer, Failure> {
         control.step("checking the index")?;
-        let problems = match shelf.is_local() {
-            true => pannier_docs::verify(&shelf.index_path(self.index.index.as_deref()))?,
-            false => pannier_docs::verify(self.index.open(shelf)?.root())?,
+        let path = shelf.index_path(self.index.index.as_deref());
+        let problems = match shelf.is_local() && address(&path).is_none() {
+            true => pannier_docs::verify(&path)?,
+            false => self.index.open(shelf)?.verify()?,
         };
         Ok(VerifyAnswer { is_sound: problems.is_empty(), problems })
     }

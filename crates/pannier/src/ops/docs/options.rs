@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pannier_core::{ContextBudget, TokenCounter};
 use pannier_docs::{
-    AssemblyConfig, DocumentIndex, Fusion, QueryVector, Reranker, SearchMode, SearchOptions,
+    AssemblyConfig, Corpus, Fusion, QueryVector, Reranker, SearchMode, SearchOptions,
 };
 use pannier_policy::Packing;
 use serde::Deserialize;
@@ -31,7 +31,7 @@ impl IndexOptions {
     /// # Errors
     ///
     /// Any error of the shelf, or of `pannier-docs` if there is no index.
-    pub fn open(&self, shelf: &Shelf) -> Result<Arc<DocumentIndex>, Failure> {
+    pub fn open(&self, shelf: &Shelf) -> Result<Arc<dyn Corpus>, Failure> {
         shelf.index(self.index.as_deref())
     }
 }
@@ -229,7 +229,7 @@ impl QueryOptions {
     /// An error of the model, of the embedding or of the function.
     pub fn with_vector<T>(
         &self,
-        index: &DocumentIndex,
+        index: &dyn Corpus,
         shelf: &Shelf,
         call: impl FnOnce(QueryVector<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
@@ -370,7 +370,7 @@ impl PassageOptions {
     ///
     /// # Errors
     ///
-    /// [`Failure::Request`] if a share is not between 0 and 1, or an option has no effect beside a policy; an error of the
+    /// [`Failure::Request`] if a share is not between 0 and 1, or an option has no effect with a policy; an error of the
     /// policy.
     pub fn config_from(
         &self,

@@ -8,7 +8,7 @@ use pannier_core::item::Passage;
 use pannier_core::{
     ContextBudget, ContextItem, ContextKind, Explanation, Pipeline, Selection, TokenCounter,
 };
-use pannier_docs::{DocumentIndex, resolve_policy};
+use pannier_docs::{Corpus, resolve_policy};
 use pannier_layout::{Citations, SentItem};
 use pannier_policy::{BudgetScope, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig};
 use serde::Serialize;
@@ -255,12 +255,12 @@ impl ReadRequest {
             true => self.index.open(shelf)?,
             false => self.index.open_updated(None, None, shelf, control)?,
         };
-        self.find(&index, counter, budget, control)
+        self.find(&*index, counter, budget, control)
     }
 
     fn find(
         &self,
-        index: &DocumentIndex,
+        index: &dyn Corpus,
         counter: Arc<dyn TokenCounter>,
         budget: ContextBudget,
         control: &Control<'_>,
@@ -275,8 +275,9 @@ impl ReadRequest {
         let mut items = Vec::with_capacity(matches.len());
         // Of equal scores, the first document is taken first.
         let default = if self.query.is_some() { 0.0 } else { 1.0 };
-        for (number, score) in &matches {
-            let document = index.document(*number)?;
+        let numbers: Vec<u32> = matches.iter().map(|(number, _)| *number).collect();
+        let documents = index.read_documents(&numbers)?;
+        for (document, (_, score)) in documents.into_iter().zip(&matches) {
             if document.content.is_empty() {
                 control.warn(format!("{} is empty", document.path));
                 continue;
@@ -319,7 +320,7 @@ impl ReadRequest {
     }
 
     /// Returns the numbers of the documents that match, best first, with their scores.
-    fn matches(&self, index: &DocumentIndex) -> Result<Vec<(u32, Option<f64>)>, Failure> {
+    fn matches(&self, index: &dyn Corpus) -> Result<Vec<(u32, Option<f64>)>, Failure> {
         let ranked = match &self.query {
             Some(query) => index.rank_documents(query)?,
             None => Vec::new(),
@@ -394,7 +395,7 @@ impl ReadPool {
     /// An error of the index, or [`Failure::Request`] if the receipt is not of documents that were read.
     pub fn from_receipt(
         receipt: &Receipt,
-        index: &DocumentIndex,
+        index: &dyn Corpus,
         counter: Arc<dyn TokenCounter>,
     ) -> Result<Self, Failure> {
         let options = serde_json::to_value(&receipt.source.options).unwrap_or_default();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use pannier_core::item::Passage;
 use pannier_core::{ContextBudget, ContextItem, Explanation, Pipeline, Selection, TokenCounter};
 use pannier_docs::{
-    Assembler, AssemblyConfig, Candidates, DocumentIndex, Hit, LexicalScore, PassageSpans,
-    QueryVector, RerankerScore, SearchMode, SemanticScore, TokenBudget,
+    Assembler, AssemblyConfig, Candidates, Corpus, Hit, LexicalScore, PassageSpans, QueryVector,
+    RerankerScore, SearchMode, SemanticScore, TokenBudget,
 };
 use pannier_layout::{Citations, SentItem};
 use pannier_policy::{Receipt, Replay};
@@ -349,7 +349,7 @@ struct Prepared {
     window: ContextBudget,
     config: AssemblyConfig,
     counter: Arc<dyn TokenCounter>,
-    index: Arc<DocumentIndex>,
+    index: Arc<dyn Corpus>,
 }
 
 impl SearchRequest {
@@ -374,7 +374,7 @@ impl SearchRequest {
                 self.index.open_updated(embedder, key_env, shelf, control)?
             }
         };
-        if self.lacks_embedder(&index, shelf) {
+        if self.lacks_embedder(&*index, shelf) {
             config.search.mode = SearchMode::Lexical;
             control.warn(
                 "searched by words only: the index has embeddings, and their model is not available",
@@ -392,23 +392,23 @@ impl SearchRequest {
     ) -> Result<SearchPool, Failure> {
         control.step("searching passages")?;
         let reranker = self.search.open_reranker(shelf)?;
-        let assembler = Assembler::new(&index, config)
+        let assembler = Assembler::new(&*index, config)
             .with_counter(Arc::clone(&counter))
             .with_reranker(reranker.as_deref());
         let candidates = self
             .search
-            .with_vector(&index, shelf, |vector| Ok(assembler.candidates(&self.query, vector)?))?;
+            .with_vector(&*index, shelf, |vector| Ok(assembler.candidates(&self.query, vector)?))?;
         let tokens = usize::try_from(window.target_tokens()).unwrap_or_default();
         let mut budget = TokenBudget::available(tokens);
         budget.per_doc_overhead = self.packing.per_doc_overhead.map_or(10, |Count(count)| count);
-        let places = Places::new(&candidates, &self.searched(&index));
+        let places = Places::new(&candidates, &self.searched(&*index));
         Ok(SearchPool { candidates, counter, window, budget, places })
     }
 }
 
 impl SearchRequest {
     /// Returns whether the index has embeddings that a server cannot use, because it has no model for the query.
-    fn lacks_embedder(&self, index: &DocumentIndex, shelf: &Shelf) -> bool {
+    fn lacks_embedder(&self, index: &dyn Corpus, shelf: &Shelf) -> bool {
         let QueryOptions { mode, embedder, query_embedding, .. } = &self.search;
         !shelf.is_local()
             && mode.unwrap_or_default() == Retrievers::Hybrid
@@ -419,7 +419,7 @@ impl SearchRequest {
     }
 
     /// Describes what was searched, and what to try.
-    fn searched(&self, index: &DocumentIndex) -> String {
+    fn searched(&self, index: &dyn Corpus) -> String {
         let QueryOptions { paths, after, before, must_contain, .. } = &self.search;
         let mut filters: Vec<String> = Vec::new();
         if !paths.is_empty() {
@@ -530,7 +530,7 @@ impl SearchPool {
     /// [`DocsError::Receipt`](pannier_docs::DocsError::Receipt) if it is not of a search, or an error of the search.
     pub fn from_receipt(
         receipt: &Receipt,
-        index: &DocumentIndex,
+        index: &dyn Corpus,
         vector: QueryVector<'_>,
         counter: Arc<dyn TokenCounter>,
     ) -> Result<Self, Failure> {

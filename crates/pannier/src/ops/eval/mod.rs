@@ -27,8 +27,11 @@ use crate::{Failure, Shelf};
 /// The policies if a request names none.
 const DEFAULT_POLICIES: [&str; 4] = ["oldest-first", "careful", "balanced", "thrifty"];
 
-/// The policy whose weights are fitted if a request names none.
-const DEFAULT_FITTED: &str = "balanced";
+/// The policy for sessions if a request names none.
+const DEFAULT_SESSION: &str = "balanced";
+
+/// The order of the next uses, which only a replay knows.
+const CLAIRVOYANT: &str = "clairvoyant";
 
 /// The policy for single requests.
 const ONCE: &str = "once";
@@ -56,7 +59,8 @@ request! {
         ///
         /// `everything` sends the whole history. `just-enough` and `oldest-first` replace the oldest results, the latter down
         /// to half of the budget. `careful`, `balanced`, `thrifty` and policy files fit requests as `pannier chat` does.
-        /// `once:NAME` trims each request for itself.
+        /// `clairvoyant:NAME` does so in the order of the next uses, which no policy can know. `once:NAME` trims each
+        /// request for itself.
         #[arg(long, short, value_name = "NAME,NAME", value_delimiter = ',')]
         #[serde(default, deserialize_with = "list")]
         pub policy: Vec<String>,
@@ -130,7 +134,8 @@ pub enum ReplayBudget {
 }
 
 impl ReplayBudget {
-    fn tokens(self, session: &RecordedSession) -> i64 {
+    /// Returns the budget of a session in tokens.
+    pub fn tokens(self, session: &RecordedSession) -> i64 {
         match self {
             Self::Tokens(tokens) => tokens,
             Self::Share(share) => (share * session.tokens() as f64) as i64,
@@ -300,33 +305,36 @@ enum Contestant {
     Everything,
     OldestFirst { low_water: f64 },
     Session(SessionOptions),
+    Clairvoyant(SessionOptions),
     Once(Box<Policy>),
     Command(String),
 }
 
 impl Contestant {
     fn read(name: &str, shelf: &Shelf, control: &Control<'_>) -> Result<Self, Failure> {
-        Ok(match name {
-            "everything" => Self::Everything,
-            "just-enough" => Self::OldestFirst { low_water: 1.0 },
-            "oldest-first" => Self::OldestFirst { low_water: 0.5 },
-            ONCE => Self::Once(Box::new(shelf.policy(None, ONCE_POLICY, control)?)),
-            _ => match name.strip_prefix(ONCE).and_then(|rest| rest.strip_prefix(':')) {
-                Some(policy) => {
-                    let policy = PolicyName::Name(policy.to_owned());
-                    Self::Once(Box::new(shelf.policy(Some(&policy), ONCE_POLICY, control)?))
-                }
-                None => {
-                    let policy = session_policy(name, shelf, control)?;
-                    Self::Session(policy.session().cloned().unwrap_or_default())
-                }
-            },
+        let session = |name| -> Result<SessionOptions, Failure> {
+            Ok(session_policy(name, shelf, control)?.session().cloned().unwrap_or_default())
+        };
+        let once = |name: Option<&str>| -> Result<Self, Failure> {
+            let policy = name.map(|name| PolicyName::Name(name.to_owned()));
+            Ok(Self::Once(Box::new(shelf.policy(policy.as_ref(), ONCE_POLICY, control)?)))
+        };
+        Ok(match (name, name.split_once(':')) {
+            ("everything", _) => Self::Everything,
+            ("just-enough", _) => Self::OldestFirst { low_water: 1.0 },
+            ("oldest-first", _) => Self::OldestFirst { low_water: 0.5 },
+            (CLAIRVOYANT, _) => Self::Clairvoyant(session(DEFAULT_SESSION)?),
+            (_, Some((CLAIRVOYANT, name))) => Self::Clairvoyant(session(name)?),
+            (ONCE, _) => once(None)?,
+            (_, Some((ONCE, name))) => once(Some(name))?,
+            _ => Self::Session(session(name)?),
         })
     }
 
     /// Returns the policy for one session.
     fn start<'c>(
         &'c self,
+        session: &RecordedSession,
         budget: i64,
         arena: &'c Arena<'c>,
     ) -> Result<Box<dyn ReplayPolicy + 'c>, Failure> {
@@ -335,6 +343,10 @@ impl Contestant {
             Self::Everything => Box::new(Everything),
             Self::OldestFirst { low_water } => Box::new(OldestFirst::new(budget, *low_water)),
             Self::Session(options) => Box::new(FitSession::new(options.clone(), *counter, budget)?),
+            Self::Clairvoyant(options) => {
+                let policy = FitSession::new(options.clone(), *counter, budget)?;
+                Box::new(policy.with_clairvoyance(session))
+            }
             Self::Once(policy) => Box::new(TrimEachRequest::new(shelf.registry(), policy, budget)?),
             Self::Command(template) => {
                 Box::new(ForeignCommand::new(template, budget, *timeout, control)?)
@@ -455,7 +467,7 @@ impl Arena<'_> {
         let mut figures = Vec::new();
         for session in sessions {
             let tokens = budget.tokens(session);
-            let mut policy = contestant.start(tokens, self)?;
+            let mut policy = contestant.start(session, tokens, self)?;
             let step = || {
                 step();
                 self.control.step("replaying sessions")
@@ -577,7 +589,7 @@ impl Request for EvalSessionsRequest {
         };
         let (mut budgets, mut fitted) = (Vec::new(), None);
         if self.fit {
-            let name = self.policy.first().map_or(DEFAULT_FITTED, String::as_str);
+            let name = self.policy.first().map_or(DEFAULT_SESSION, String::as_str);
             let policy = session_policy(name, shelf, control)?;
             fitted = Some(arena.fit(&policy, &mut reader)?);
         } else {
@@ -596,7 +608,7 @@ fn session_policy(name: &str, shelf: &Shelf, control: &Control<'_>) -> Result<Po
         None => {
             let problem = format!(
                 "policy '{name}' is not for sessions; choose everything, just-enough, oldest-first, careful, balanced, \
-                 thrifty or once:{name}"
+                 thrifty, clairvoyant or once:{name}"
             );
             Err(Failure::Request { path: "policy".to_owned(), problem })
         }

@@ -1,0 +1,362 @@
+//! Lexical search: SQL narrows to documents by upper bounds, and the scorer of `pannier-docs` decides.
+//!
+//! A posting has the highest count and the lowest length of the chunks with its term. The formula of BM25 with both bounds the
+//! score of every chunk of the document; for a document of one chunk, it is the score. The documents with the highest bounds come
+//! first. Once the k-th best exact score exceeds the bound of the last document, no other document can change the top k.
+//! Otherwise, all documents whose bound reaches that score are read, too.
+//!
+//! The number of chunks with a term is counted from the same postings, in the same snapshot. So it is never stale, and writers
+//! need not agree on a counter.
+
+use std::collections::BTreeMap;
+
+use pannier_core::Timestamp;
+use pannier_docs::corpus::{
+    ChunkRef, CollectionStats, DocumentKind, DocumentTerm, QueryClause, Scorer, TermChunk,
+    query_clauses,
+};
+use pannier_docs::{DocsError, ExplainedScore, Ranking};
+use tokio_postgres::types::{ToSql, Type};
+
+use crate::connection::Connection;
+use crate::filter::{DocumentFilter, Parameter};
+
+/// Tolerance for sums in another order and for another logarithm.
+const SLACK: f64 = 1e-9;
+
+/// A document that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FoundDocument {
+    pub(crate) path: String,
+    pub(crate) date: Option<Timestamp>,
+}
+
+/// Documents by number.
+pub(crate) type Documents = BTreeMap<u32, FoundDocument>;
+
+/// Chunks with their scores, best first.
+pub(crate) type Ranked = Vec<(ChunkRef, ExplainedScore)>;
+
+/// A lexical query of a collection.
+pub(crate) struct LexicalQuery<'s> {
+    connection: &'s Connection,
+    collection: i32,
+    ranking: Ranking,
+    scorer: Scorer,
+    clauses: Vec<QueryClause>,
+    /// The documents that contain each phrase, by clause.
+    phrases: BTreeMap<usize, BTreeMap<u32, Phrase>>,
+}
+
+/// The occurrences of a phrase in a document.
+struct Phrase {
+    chunks: Vec<TermChunk>,
+    words: i32,
+    is_test: bool,
+}
+
+/// A candidate: a document with the occurrences of each clause.
+struct Candidate {
+    bound: f64,
+    kind: DocumentKind,
+    chunk_words: u32,
+    /// For each clause: the number of chunks in the collection, and the chunks of the document.
+    matches: Vec<(u32, Vec<TermChunk>)>,
+}
+
+impl<'s> LexicalQuery<'s> {
+    pub(crate) fn new(
+        connection: &'s Connection,
+        collection: i32,
+        stats: CollectionStats,
+        query: &str,
+        ranking: Ranking,
+    ) -> Result<Self, DocsError> {
+        let mut own = Self {
+            connection,
+            collection,
+            ranking,
+            scorer: Scorer::new(stats, ranking),
+            clauses: query_clauses(query),
+            phrases: BTreeMap::new(),
+        };
+        for number in 0..own.clauses.len() {
+            if own.clauses[number].terms.len() > 1 {
+                let phrase = own.find_phrase(&own.clauses[number].terms)?;
+                own.phrases.insert(number, phrase);
+            }
+        }
+        Ok(own)
+    }
+
+    /// Returns the best `count` chunks of documents that the filter allows, with their documents. `tie_break` orders chunks with
+    /// equal scores.
+    pub(crate) fn top_k<K: Ord>(
+        &self,
+        count: usize,
+        filter: &DocumentFilter,
+        documents: &mut Documents,
+        tie_break: impl Fn(&Documents, ChunkRef) -> K,
+    ) -> Result<Ranked, DocsError> {
+        if count == 0 || self.clauses.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut limit = i64::try_from(count + count / 4 + 10).unwrap_or(i64::MAX);
+        let mut min_bound = 0.0;
+        loop {
+            let candidates = self.narrow(limit, min_bound, filter, documents)?;
+            let is_all = (candidates.len() as i64) < limit;
+            let last = candidates.values().map(|own| own.bound).fold(f64::INFINITY, f64::min);
+            let mut ranked: Ranked = Vec::new();
+            for (document, candidate) in candidates {
+                if !documents.get(&document).is_some_and(|own| filter.allows(&own.path)) {
+                    continue;
+                }
+                let matches = self.clauses.iter().zip(candidate.matches);
+                let matches: Vec<_> =
+                    matches.map(|(clause, (count, chunks))| (clause, count, chunks)).collect();
+                let scores = self.scorer.score(candidate.kind, candidate.chunk_words, &matches);
+                ranked.extend(
+                    scores
+                        .into_iter()
+                        .map(|(sequence, score)| (ChunkRef { document, sequence }, score)),
+                );
+            }
+            ranked.sort_by(|(a, a_score), (b, b_score)| {
+                let by_score = b_score.score.total_cmp(&a_score.score);
+                by_score.then_with(|| tie_break(documents, *a).cmp(&tie_break(documents, *b)))
+            });
+            let threshold = ranked.get(count - 1).map(|(_, own)| own.score);
+            let is_enough = is_all || threshold.is_some_and(|score| last * (1.0 + SLACK) < score);
+            if is_enough {
+                ranked.truncate(count);
+                return Ok(ranked);
+            }
+            match threshold {
+                Some(score) => (min_bound, limit) = (score * (1.0 - SLACK), i64::MAX),
+                None => limit = limit.saturating_mul(8),
+            }
+        }
+    }
+
+    /// Returns the `limit` documents with the highest bounds, ties included, that reach a bound.
+    fn narrow(
+        &self,
+        limit: i64,
+        min_bound: f64,
+        filter: &DocumentFilter,
+        documents: &mut Documents,
+    ) -> Result<BTreeMap<u32, Candidate>, DocsError> {
+        let own = self.scorer.parameters();
+        let mut terms = (Vec::new(), Vec::new(), Vec::new());
+        for (clause, number) in self.clauses.iter().zip(0_i32..) {
+            if let [term] = clause.terms.as_slice() {
+                terms.0.push(number);
+                terms.1.push(term.clone());
+            }
+            terms.2.push(f64::from(clause.in_query));
+        }
+        let phrases = PhraseRows::new(&self.phrases);
+        let mut parameters: Vec<Parameter> = vec![
+            (Box::new(self.collection), Type::INT4),
+            (Box::new(terms.0), Type::INT4_ARRAY),
+            (Box::new(terms.1), Type::TEXT_ARRAY),
+            (Box::new(terms.2), Type::FLOAT8_ARRAY),
+            (Box::new(own.b), Type::FLOAT8),
+            (Box::new(own.k1), Type::FLOAT8),
+            (Box::new(own.mean_words), Type::FLOAT8),
+            (Box::new(own.document_k1), Type::FLOAT8),
+            (Box::new(own.document_mean_words), Type::FLOAT8),
+            (Box::new(own.document_share), Type::FLOAT8),
+            (Box::new(own.test_weight), Type::FLOAT8),
+            (Box::new(self.scorer.chunk_count() as f64), Type::FLOAT8),
+            (Box::new(limit), Type::INT8),
+            (Box::new(min_bound), Type::FLOAT8),
+        ];
+        let count = match self.ranking {
+            Ranking::Body => "body_chunks",
+            _ => "chunks",
+        };
+        let mut others = String::new();
+        if !self.phrases.is_empty() {
+            let first = parameters.len() + 1;
+            parameters.extend(phrases.parameters());
+            others = format!(
+                "UNION ALL SELECT n, document, count, words, max_count, min_words, chunks, chunks, is_test
+                 FROM unnest({}) AS p(n, document, count, words, max_count, min_words, chunks, is_test)",
+                (first..first + 8).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+            );
+        }
+        let condition = filter.sql(&mut parameters);
+        let allowed = match filter.is_empty {
+            true => "bound".to_owned(),
+            false => {
+                format!("bound JOIN pannier.document d ON d.id = bound.document AND {condition}")
+            }
+        };
+        let sql = format!(
+            "WITH term AS MATERIALIZED (SELECT * FROM unnest($2::int[], $3::text[]) AS t(n, term)),
+             match AS MATERIALIZED (
+                 SELECT n, document, {count} AS own,
+                     CASE WHEN is_test THEN $11 ELSE 1 END * (
+                         max_count * ($6 + 1) / (max_count + $6 * (1 - $5 + $5 * (min_words / $7)))
+                         + $10 * count * ($8 + 1) / (count + $8 * (1 - $5 + $5 * (words / $9)))
+                     ) AS factor
+                 FROM (
+                     SELECT n, document, count, words, max_count, min_words, chunks, body_chunks, is_test
+                     FROM term JOIN pannier.posting p ON p.collection = $1 AND p.term = term.term
+                     {others}
+                 ) AS posting
+             ),
+             weight AS MATERIALIZED (
+                 SELECT n, own, ($4::float8[])[n + 1] * ln(1 + ($12 - own + 0.5) / (own + 0.5)) AS weight
+                 FROM (SELECT n, sum(own)::float8 AS own FROM match GROUP BY n) AS counted
+             ),
+             bound AS (
+                 SELECT document, sum(weight * factor) AS bound
+                 FROM match JOIN weight USING (n) GROUP BY document
+             ),
+             best AS MATERIALIZED (
+                 SELECT bound.document, bound.bound FROM {allowed} WHERE bound.bound >= $14
+                 ORDER BY bound.bound DESC FETCH FIRST $13 ROWS WITH TIES
+             )
+             SELECT best.document, best.bound, d.path, d.date, d.kind, d.chunk_words,
+                 match.n, weight.own::int8, (
+                     SELECT places FROM pannier.posting p
+                     WHERE p.collection = $1 AND p.term = term.term AND p.document = best.document
+                 )
+             FROM best JOIN match USING (document) JOIN weight USING (n) LEFT JOIN term USING (n)
+             JOIN pannier.document d ON d.id = best.document"
+        );
+        // Postings are looked up one by one: a join might read all of them.
+        let rows = query(self.connection, sql, parameters)?;
+        let mut candidates = BTreeMap::new();
+        for row in rows {
+            let document = row.get::<_, i32>(0) as u32;
+            documents.entry(document).or_insert_with(|| FoundDocument {
+                path: row.get(2),
+                date: row.get::<_, Option<i64>>(3).and_then(date),
+            });
+            let kind = u8::try_from(row.get::<_, i16>(4)).ok().and_then(DocumentKind::from_byte);
+            let kind = kind.ok_or_else(|| self.corrupt("a document has no kind"))?;
+            let candidate = candidates.entry(document).or_insert_with(|| Candidate {
+                bound: row.get(1),
+                kind,
+                chunk_words: row.get::<_, i32>(5) as u32,
+                matches: vec![(0, Vec::new()); self.clauses.len()],
+            });
+            let number = row.get::<_, i32>(6) as usize;
+            let count = u32::try_from(row.get::<_, i64>(7)).unwrap_or(u32::MAX);
+            let chunks = match row.get::<_, Option<&[u8]>>(8) {
+                Some(bytes) => TermChunk::decode(bytes),
+                None => self.phrases.get(&number).map(|phrase| {
+                    phrase.get(&document).map_or(Vec::new(), |own| own.chunks.clone())
+                }),
+            };
+            let chunks = chunks.ok_or_else(|| self.corrupt("a posting is damaged"))?;
+            if let Some(own) = candidate.matches.get_mut(number) {
+                *own = (count, chunks);
+            }
+        }
+        Ok(candidates)
+    }
+
+    /// Returns the documents that contain a phrase.
+    fn find_phrase(&self, terms: &[String]) -> Result<BTreeMap<u32, Phrase>, DocsError> {
+        let mut distinct: Vec<String> = terms.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let count = distinct.len() as i64;
+        let sql = "SELECT p.document, p.term, p.places, p.words, p.is_test FROM pannier.posting p
+             WHERE p.collection = $1 AND p.term = ANY($2) AND p.document IN (
+                 SELECT document FROM pannier.posting WHERE collection = $1 AND term = ANY($2)
+                 GROUP BY document HAVING count(*) = $3)";
+        let parameters: Vec<Parameter> = vec![
+            (Box::new(self.collection), Type::INT4),
+            (Box::new(distinct), Type::TEXT_ARRAY),
+            (Box::new(count), Type::INT8),
+        ];
+        type Found = (BTreeMap<String, Vec<TermChunk>>, i32, bool);
+        let mut found: BTreeMap<u32, Found> = BTreeMap::new();
+        for row in query(self.connection, sql.to_owned(), parameters)? {
+            let own = found.entry(row.get::<_, i32>(0) as u32);
+            let own = own.or_insert_with(|| (BTreeMap::new(), row.get(3), row.get(4)));
+            let chunks = TermChunk::decode(row.get(2));
+            own.0.insert(row.get(1), chunks.ok_or_else(|| self.corrupt("a posting is damaged"))?);
+        }
+        let found = found.into_iter().filter_map(|(document, (own, words, is_test))| {
+            let lists: Vec<Vec<TermChunk>> =
+                terms.iter().map(|term| own.get(term).cloned().unwrap_or_default()).collect();
+            let chunks = TermChunk::phrase(&lists);
+            (!chunks.is_empty()).then_some((document, Phrase { chunks, words, is_test }))
+        });
+        Ok(found.collect())
+    }
+
+    fn corrupt(&self, problem: &str) -> DocsError {
+        let path = self.connection.pool.address.location.clone().into();
+        DocsError::Invalid { path, problem: problem.to_owned() }
+    }
+}
+
+/// The bounds of phrases, as rows.
+#[derive(Default)]
+struct PhraseRows {
+    numbers: [Vec<i32>; 7],
+    is_test: Vec<bool>,
+}
+
+impl PhraseRows {
+    fn new(phrases: &BTreeMap<usize, BTreeMap<u32, Phrase>>) -> Self {
+        let mut rows = Self::default();
+        for (number, documents) in phrases {
+            for (document, Phrase { chunks, words, is_test }) in documents {
+                let own = DocumentTerm::new("", chunks.clone());
+                let (max_count, min_words) = own.bound();
+                let numbers = [
+                    *number as i32,
+                    *document as i32,
+                    own.count() as i32,
+                    *words,
+                    max_count as i32,
+                    min_words as i32,
+                    own.chunks.len() as i32,
+                ];
+                for (column, number) in rows.numbers.iter_mut().zip(numbers) {
+                    column.push(number);
+                }
+                rows.is_test.push(*is_test);
+            }
+        }
+        rows
+    }
+
+    fn parameters(self) -> Vec<Parameter> {
+        let mut parameters: Vec<Parameter> = Vec::new();
+        for column in self.numbers {
+            parameters.push((Box::new(column), Type::INT4_ARRAY));
+        }
+        parameters.push((Box::new(self.is_test), Type::BOOL_ARRAY));
+        parameters
+    }
+}
+
+/// Returns a stored date.
+pub(crate) fn date(seconds: i64) -> Option<Timestamp> {
+    Timestamp::from_unix_seconds(seconds).ok()
+}
+
+/// Runs a query.
+pub(crate) fn query(
+    connection: &Connection,
+    sql: String,
+    parameters: Vec<Parameter>,
+) -> Result<Vec<tokio_postgres::Row>, DocsError> {
+    connection.call(move |client, _| async move {
+        let parameters: Vec<(&(dyn ToSql + Sync), Type)> = parameters
+            .iter()
+            .map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()))
+            .collect();
+        client.query_typed(&sql, &parameters).await
+    })
+}

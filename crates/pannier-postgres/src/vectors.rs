@@ -1,0 +1,163 @@
+//! Vector search: exact up to [`EXACT_MAX_CHUNKS`] chunks, and by an HNSW index above.
+//!
+//! Vectors are stored with their integer components, so the exact dot product is computed again for the candidates. pgvector adds
+//! up in single precision, so its order is only nearly right; its error is bounded, and chunks within that bound are read, too.
+
+use pannier_docs::corpus::ChunkRef;
+use pannier_docs::{DocsError, dot_product};
+use tokio_postgres::types::Type;
+
+use crate::connection::Connection;
+use crate::filter::{DocumentFilter, Parameter};
+use crate::lexical::{Documents, FoundDocument, date, query};
+
+/// The number of chunks up to which every vector is compared with the query.
+pub const EXACT_MAX_CHUNKS: u64 = 50_000;
+
+/// The maximum number of dimensions that pgvector stores.
+pub const MAX_DIMENSIONS: u32 = 16_000;
+
+/// Above, pgvector indexes only vectors of half precision.
+const MAX_SINGLE_DIMENSIONS: u32 = 2_000;
+
+/// Above, pgvector has no index, and search is exact.
+const MAX_INDEXED_DIMENSIONS: u32 = 4_000;
+
+/// The candidates that a search of the index keeps, for each that is asked for, and at least; the limit is that of pgvector.
+const EF_SEARCH_FACTOR: usize = 4;
+const MIN_EF_SEARCH: usize = 400;
+const MAX_EF_SEARCH: usize = 1_000;
+
+/// Returns the name of the index of a collection.
+pub(crate) fn index_name(collection: i32) -> String {
+    format!("embedding_hnsw_{collection}")
+}
+
+/// Returns the type that an index of these dimensions has, if there can be one.
+pub(crate) fn indexed_type(dimensions: u32) -> Option<String> {
+    match dimensions {
+        0 => None,
+        1..=MAX_SINGLE_DIMENSIONS => Some(format!("vector({dimensions})")),
+        _ if dimensions <= MAX_INDEXED_DIMENSIONS => Some(format!("halfvec({dimensions})")),
+        _ => None,
+    }
+}
+
+/// Returns the settings of a transaction that searches the index.
+pub(crate) fn settings(count: usize) -> String {
+    let ef = (EF_SEARCH_FACTOR.saturating_mul(count)).clamp(MIN_EF_SEARCH, MAX_EF_SEARCH);
+    format!("SET LOCAL hnsw.ef_search = {ef}; SET LOCAL hnsw.iterative_scan = strict_order;")
+}
+
+/// A vector search of a collection.
+pub(crate) struct VectorQuery<'s> {
+    pub(crate) connection: &'s Connection,
+    pub(crate) collection: i32,
+    pub(crate) vector: &'s [i16],
+    /// Whether the index is searched.
+    pub(crate) is_indexed: bool,
+}
+
+impl VectorQuery<'_> {
+    /// Returns the `count` chunks with the largest positive dot products. `tie_break` orders those with equal products.
+    pub(crate) fn top_k<K: Ord>(
+        &self,
+        count: usize,
+        filter: &DocumentFilter,
+        documents: &mut Documents,
+        tie_break: impl Fn(&Documents, ChunkRef) -> K,
+    ) -> Result<Vec<(ChunkRef, i32)>, DocsError> {
+        if count == 0 || self.vector.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.is_indexed {
+            let settings = settings(count);
+            self.connection
+                .call(move |client, _| async move { client.batch_execute(&settings).await })?;
+        }
+        let mut limit = i64::try_from(count + count / 4 + 10).unwrap_or(i64::MAX);
+        let mut min_product = 0.0;
+        let error = self.max_error();
+        loop {
+            let (mut ranked, rows, last) = self.nearest(limit, min_product, filter, documents)?;
+            ranked.sort_by_key(|(chunk, product)| {
+                (-i64::from(*product), tie_break(documents, *chunk))
+            });
+            let threshold = ranked.get(count - 1).map(|(_, product)| f64::from(*product));
+            let is_enough = self.is_indexed && (filter.contains.is_empty() || threshold.is_some())
+                || (rows as i64) < limit
+                || threshold.is_some_and(|product| last + error < product);
+            if is_enough {
+                ranked.truncate(count);
+                return Ok(ranked);
+            }
+            match threshold {
+                Some(product) if !self.is_indexed => {
+                    (min_product, limit) = (product - error, i64::MAX)
+                }
+                _ => limit = limit.saturating_mul(8),
+            }
+        }
+    }
+
+    /// Returns the bound on the error of a dot product in single precision.
+    fn max_error(&self) -> f64 {
+        let length =
+            self.vector.iter().map(|number| f64::from(*number).powi(2)).sum::<f64>().sqrt();
+        (self.vector.len() as f64 + 2.0) * 2.0_f64.powi(-23) * length * 33_000.0
+    }
+
+    /// Returns the chunks with the largest products, the number of rows that were read, and the product of the last in single
+    /// precision.
+    fn nearest(
+        &self,
+        limit: i64,
+        min_product: f64,
+        filter: &DocumentFilter,
+        documents: &mut Documents,
+    ) -> Result<(Vec<(ChunkRef, i32)>, usize, f64), DocsError> {
+        let vector: Vec<f32> = self.vector.iter().map(|number| f32::from(*number)).collect();
+        let dimensions = vector.len() as u32;
+        let mut parameters: Vec<Parameter> =
+            vec![(Box::new(vector), Type::FLOAT4_ARRAY), (Box::new(limit), Type::INT8)];
+        let kind = indexed_type(dimensions).filter(|_| self.is_indexed);
+        let (own, query_vector) = match &kind {
+            Some(kind) => (format!("e.vector::{kind}"), format!("$1::vector::{kind}")),
+            None => ("e.vector".to_owned(), "$1::vector".to_owned()),
+        };
+        let bound = match self.is_indexed {
+            true => String::new(),
+            false => {
+                parameters.push((Box::new(-min_product), Type::FLOAT8));
+                format!("AND {own} <#> {query_vector} < ${}", parameters.len())
+            }
+        };
+        let condition = filter.sql(&mut parameters);
+        // The collection is a number of ours, and the index has it as a condition.
+        let sql = format!(
+            "SELECT e.document, e.sequence, d.path, d.date, e.vector::real[], -({own} <#> {query_vector})
+             FROM pannier.embedding e JOIN pannier.document d ON d.id = e.document AND {condition}
+             WHERE e.collection = {} {bound}
+             ORDER BY {own} <#> {query_vector} LIMIT $2",
+            self.collection
+        );
+        let rows = query(self.connection, sql, parameters)?;
+        let count = rows.len();
+        let last = rows.last().map_or(0.0, |row| row.get::<_, f64>(5));
+        let mut ranked = Vec::with_capacity(count);
+        for row in rows {
+            let document = row.get::<_, i32>(0) as u32;
+            let chunk = ChunkRef { document, sequence: row.get::<_, i32>(1) as u32 };
+            let path: String = row.get(2);
+            let components: Vec<f32> = row.get(4);
+            let components: Vec<i16> = components.into_iter().map(|number| number as i16).collect();
+            let product = dot_product(&components, self.vector);
+            if product > 0 && filter.allows(&path) {
+                let date = row.get::<_, Option<i64>>(3).and_then(date);
+                documents.entry(document).or_insert(FoundDocument { path, date });
+                ranked.push((chunk, product));
+            }
+        }
+        Ok((ranked, count, last))
+    }
+}

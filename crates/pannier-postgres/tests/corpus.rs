@@ -1,0 +1,495 @@
+//! The search of a database gives the answers of an index folder with the same documents.
+#![cfg(unix)]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use pannier_docs::{
+    BuildOptions, Corpus, DocsError, DocumentIndex, DocumentSource, Filters, Fusion, Hit,
+    ImportedVectors, QueryVector, Ranking, SearchMode, SearchOptions, VectorSource, parse_date,
+};
+use pannier_postgres::Database;
+use support::{HashEmbedder, Numbers, Scratch, database};
+
+fn options(change: impl FnOnce(&mut SearchOptions)) -> SearchOptions {
+    let mut options = SearchOptions::default();
+    change(&mut options);
+    options
+}
+
+fn load(database: &Database, folder: &Path, options: &BuildOptions<'_>) {
+    database.build(&DocumentSource::new(folder), options, &mut |_| {}).unwrap();
+}
+
+/// Everything of a hit that does not depend on the store: numbers of documents do.
+fn without_number(mut hit: Hit) -> Hit {
+    hit.document = 0;
+    hit
+}
+
+fn assert_same(
+    folder: &DocumentIndex,
+    corpus: &dyn Corpus,
+    query: &str,
+    options: &SearchOptions,
+    vector: QueryVector<'_>,
+) {
+    let search = |corpus: &dyn Corpus| -> Vec<Hit> {
+        let hits = corpus.search(query, options, vector).unwrap();
+        hits.into_iter().map(without_number).collect()
+    };
+    assert_eq!(search(corpus), search(folder), "{query:?} {options:?}");
+}
+
+/// Documents with sections, code, tests, dates, repeated and equal texts.
+fn generate(scratch: &Scratch, documents: usize, seed: u64) {
+    let mut numbers = Numbers(seed);
+    for number in 0..documents {
+        let (words, vocabulary) = (5 + numbers.next(700), 10 + numbers.next(300));
+        let text = numbers.text(words, vocabulary);
+        match number % 5 {
+            0 => scratch.write(
+                &format!("notes/Note{number}.md"),
+                &format!(
+                    "---\ndate: 2026-0{}-1{}\n---\n# Word{number}\n\n{text}\n\n## More\n\n{text}",
+                    1 + number % 9,
+                    number % 10
+                ),
+            ),
+            1 => scratch.write(
+                &format!("src/word{}.py", number % 7 + number),
+                &format!("def word{number}():\n    {}", text.replace('\n', "\n    ")),
+            ),
+            2 => scratch.write(
+                &format!("tests/test_word{number}.py"),
+                &format!("def test_word1():\n    pass\n# {text}"),
+            ),
+            3 => scratch.write(&format!("same/{number}.txt"), "word1 word2 word3 and word1"),
+            _ => scratch.write(&format!("plain/{number}.txt"), &text),
+        }
+    }
+}
+
+#[test]
+fn generated_corpora_give_the_same_hits_scores_and_explanations() {
+    let Some((database, _)) = database() else { return };
+    let scratch = Scratch::new();
+    generate(&scratch, 120, 7);
+    let folder = scratch.index(&BuildOptions::default());
+    load(&database, &scratch.docs(), &BuildOptions::default());
+    let snapshot = database.snapshot().unwrap();
+    assert_eq!(snapshot.manifest().chunks, folder.manifest().chunks);
+    let (own, others) = (snapshot.inspect().unwrap(), folder.inspect().unwrap());
+    assert_eq!(
+        (own.tokens, own.words, own.chunk_bytes),
+        (others.tokens, others.words, others.chunk_bytes)
+    );
+    assert_eq!(snapshot.verify().unwrap(), [""; 0]);
+    let queries = [
+        "word1",
+        "word2 word3",
+        "word1 word1 word40",
+        "word200 word3 note",
+        "\"word1 word2\"",
+        "\"word1 word2\" word7 \"word3 and\"",
+        "test",
+        "the",
+        "",
+        "nothing",
+        "word5 word6 word7 word8 word9",
+        "\"word0 word0\" word0",
+    ];
+    for query in queries {
+        for ranking in [Ranking::Fields, Ranking::Body] {
+            for k in [1, 3, 50, 400] {
+                let options = options(|own| {
+                    (own.ranking, own.lexical_k, own.top_k) = (ranking, k, k);
+                });
+                assert_same(&folder, &snapshot, query, &options, QueryVector::None);
+            }
+        }
+        let recent = options(|own| own.prefer_recent = true);
+        assert_same(&folder, &snapshot, query, &recent, QueryVector::None);
+    }
+    let mut numbers = Numbers(99);
+    for _ in 0..40 {
+        let words = 1 + numbers.next(5);
+        let query = numbers.text(words, 250);
+        let k = [1, 2, 10, 50][numbers.next(4)];
+        let options = options(|own| (own.lexical_k, own.top_k) = (k, k));
+        assert_same(&folder, &snapshot, &query, &options, QueryVector::None);
+    }
+    let hits = snapshot.search("word1", &SearchOptions::default(), QueryVector::None).unwrap();
+    let sorted = |mut hits: Vec<Hit>| {
+        hits.sort_by(|a, b| a.id.cmp(&b.id));
+        hits.into_iter().map(without_number).collect::<Vec<_>>()
+    };
+    let others = folder.search("word1", &SearchOptions::default(), QueryVector::None).unwrap();
+    assert_eq!(
+        sorted(snapshot.neighbors(&hits).unwrap()),
+        sorted(Corpus::neighbors(&folder, &others).unwrap())
+    );
+    let ranks = |corpus: &dyn Corpus| -> Vec<(String, f64)> {
+        let ranked = corpus.rank_documents("word1 word4").unwrap();
+        let numbers: Vec<u32> = ranked.iter().map(|(number, _)| *number).collect();
+        let documents = corpus.read_documents(&numbers).unwrap();
+        documents.into_iter().map(|own| own.path).zip(ranked.into_iter().map(|own| own.1)).collect()
+    };
+    assert_eq!(ranks(&snapshot), ranks(&folder));
+    let listed = |corpus: &dyn Corpus, start| corpus.list_documents(start, 7).unwrap();
+    for start in [0, 5, 118, 120, 500] {
+        assert_eq!(listed(&snapshot, start), listed(&folder, start));
+    }
+    assert_eq!(snapshot.find_document("same/3.txt").unwrap().is_some(), true);
+    assert_eq!(snapshot.find_document("same/3.TXT").unwrap(), None);
+}
+
+#[test]
+fn filters_select_the_same_documents() {
+    let Some((database, _)) = database() else { return };
+    let scratch = Scratch::new();
+    generate(&scratch, 60, 21);
+    scratch.write("notes/ünï.md", "Word1 with the KELVIN sign \u{212a} and Straße");
+    scratch.write("deep/er/🦀,x.md", "word1");
+    scratch.write("a+b (c).txt", "word1 100% of it's \"quoted\" \\ back");
+    let folder = scratch.index(&BuildOptions::default());
+    load(&database, &scratch.docs(), &BuildOptions::default());
+    let snapshot = database.snapshot().unwrap();
+    let paths: [&[&str]; 18] = [
+        &["*.md"],
+        &["notes/*"],
+        &["**/*.py", "same/*"],
+        &["/src/**"],
+        &["note?.md"],
+        &["{src,tests}/*.py"],
+        &["[ab]*"],
+        &["notes/ü*"],
+        &["notes/???.md"],
+        &["a+b (c).txt"],
+        &["no'; DROP TABLE x; --"],
+        &["notes/note[0-9].md"],
+        &["Note[!1]*.md"],
+        &["test_*1*.py"],
+        &["**/test_word2.py"],
+        &["notes/**/Note0.md", "**/🦀,x.md"],
+        &["**/a+b (c).txt"],
+        &["{notes,same}/**"],
+    ];
+    for paths in paths {
+        let options = options(|own| {
+            own.filters.paths = paths.iter().map(|path| (*path).to_owned()).collect();
+        });
+        assert_same(&folder, &snapshot, "word1 word2 test", &options, QueryVector::None);
+    }
+    let contains: [&[&str]; 8] = [
+        &["WORD1"],
+        &["word1 word2", "and"],
+        &["k and stra"],
+        &["straße"],
+        &["100% of it's \"quoted\" \\"],
+        &["\u{212a}"],
+        &["never"],
+        &["word3\0"],
+    ];
+    for contains in contains {
+        let options = options(|own| {
+            own.filters.contains = contains.iter().map(|text| (*text).to_owned()).collect();
+            own.lexical_k = 5;
+        });
+        assert_same(&folder, &snapshot, "word1 word2 word3", &options, QueryVector::None);
+    }
+    for (after, before) in [
+        (Some("2026-03-10"), None),
+        (None, Some("2026-03-10")),
+        (Some("2026-03-10T00:00:00.5Z"), Some("2026-08-01")),
+    ] {
+        let options = options(|own| {
+            let mut filters = Filters::default();
+            (filters.after, filters.before) =
+                (after.and_then(parse_date), before.and_then(parse_date));
+            own.filters = filters;
+            own.prefer_recent = true;
+        });
+        assert_same(&folder, &snapshot, "word1 word2", &options, QueryVector::None);
+    }
+}
+
+#[test]
+fn vectors_and_hybrid_search_are_identical() {
+    let Some((database, _)) = database() else { return };
+    let scratch = Scratch::new();
+    generate(&scratch, 60, 3);
+    let embedder = HashEmbedder::new(48);
+    let vectors =
+        BuildOptions { vectors: VectorSource::Embedder(&embedder), ..BuildOptions::default() };
+    let folder = scratch.index(&vectors);
+    load(&database, &scratch.docs(), &vectors);
+    let snapshot = database.snapshot().unwrap();
+    for query in ["word1", "word2 word3", "something else", "word1 \"word1 word2\""] {
+        for mode in [SearchMode::Semantic, SearchMode::Hybrid] {
+            for fusion in [Fusion::Score, Fusion::Rrf] {
+                for k in [1, 10, 50, 200] {
+                    let options = options(|own| {
+                        (own.mode, own.fusion, own.semantic_k, own.lexical_k) =
+                            (mode, fusion, k, k);
+                    });
+                    assert_same(
+                        &folder,
+                        &snapshot,
+                        query,
+                        &options,
+                        QueryVector::Embedder(&embedder),
+                    );
+                }
+            }
+            let filtered = options(|own| {
+                own.mode = mode;
+                own.filters.paths = vec!["*.py".to_owned()];
+                own.filters.contains = vec!["word1".to_owned()];
+            });
+            assert_same(&folder, &snapshot, query, &filtered, QueryVector::Embedder(&embedder));
+        }
+    }
+    // Unchanged chunks keep their vectors.
+    scratch.write("plain/4.txt", "word1 changed");
+    let summary =
+        database.build(&DocumentSource::new(scratch.docs()), &vectors, &mut |_| {}).unwrap();
+    assert_eq!((summary.changed.count, summary.embedded), (1, 1));
+    let error =
+        database.build(&DocumentSource::new(scratch.docs()), &BuildOptions::default(), &mut |_| {});
+    assert!(matches!(error, Err(DocsError::Model { .. })), "{error:?}");
+    // Another model replaces all vectors at once.
+    let other = HashEmbedder::new(2_100);
+    let vectors =
+        BuildOptions { vectors: VectorSource::Embedder(&other), ..BuildOptions::default() };
+    load(&database, &scratch.docs(), &vectors);
+    let (folder, snapshot) = (scratch.index(&vectors), database.snapshot().unwrap());
+    assert_same(
+        &folder,
+        &snapshot,
+        "word1",
+        &SearchOptions::default(),
+        QueryVector::Embedder(&other),
+    );
+    let given = ImportedVectors::read("{\"id\":\"x\",\"vector\":[1]}".as_bytes()).unwrap();
+    let vectors =
+        BuildOptions { vectors: VectorSource::Imported(&given), ..BuildOptions::default() };
+    let error = database.build(&DocumentSource::new(scratch.docs()), &vectors, &mut |_| {});
+    assert!(matches!(error, Err(DocsError::NoVector { .. })), "{error:?}");
+    assert_eq!(database.snapshot().unwrap().manifest().model.as_ref().unwrap().dimensions, 2_100);
+}
+
+#[test]
+fn updates_write_what_changed_and_equal_a_fresh_load() {
+    let Some((database, _)) = database() else { return };
+    let scratch = Scratch::new();
+    generate(&scratch, 50, 11);
+    let source = DocumentSource::new(scratch.docs());
+    let build = |database: &Database| {
+        database.build(&source, &BuildOptions::default(), &mut |_| {}).unwrap()
+    };
+    let first = build(&database);
+    assert_eq!((first.added.count, first.unchanged, first.documents), (50, 0, 50));
+    let again = build(&database);
+    assert!(again.is_unchanged && again.version == first.version);
+    scratch.write("notes/Note0.md", "# Other\n\nword1 new");
+    scratch.write("new.md", "word1");
+    fs::remove_file(scratch.docs().join("plain/4.txt")).unwrap();
+    fs::write(scratch.docs().join("same/3.txt"), [b'a', 0, b'b']).unwrap();
+    let before = database.snapshot().unwrap();
+    let changed = build(&database);
+    let counts = (
+        changed.added.count,
+        changed.changed.count,
+        changed.unchanged,
+        changed.removed.len(),
+        changed.skipped.len(),
+    );
+    assert_eq!(counts, (1, 1, 47, 2, 1), "{changed:?}");
+    assert!(changed.version != first.version && !before.is_current().unwrap());
+    // An open snapshot is one version.
+    assert_eq!(before.manifest().version, first.version);
+    assert_eq!(
+        before.search("new", &SearchOptions::default(), QueryVector::None).unwrap().len(),
+        0
+    );
+    let folder = scratch.index(&BuildOptions::default());
+    let snapshot = database.snapshot().unwrap();
+    assert_eq!(snapshot.verify().unwrap(), [""; 0]);
+    for query in ["word1 new", "word2 word3 word4", "\"word1 new\""] {
+        assert_same(&folder, &snapshot, query, &SearchOptions::default(), QueryVector::None);
+    }
+    // The version depends on the documents, and not on how they came to be.
+    let other =
+        database.with_collection("it's \"another\"; DROP TABLE pannier.document; --").unwrap();
+    assert!(matches!(other.snapshot(), Err(DocsError::NoIndex { .. })));
+    assert_eq!(build(&other).version, changed.version);
+    other.put(&[("same/9.txt", "word1 put"), ("x.md", "word1")], &BuildOptions::default()).unwrap();
+    assert_ne!(other.snapshot().unwrap().manifest().version, changed.version);
+    other.remove(&["x.md", "unknown"]).unwrap();
+    assert_eq!(other.snapshot().unwrap().verify().unwrap(), [""; 0]);
+    assert_eq!(build(&other).version, changed.version);
+    let mut rebuilt = BuildOptions::default();
+    rebuilt.from_scratch = true;
+    let rebuilt = other.build(&source, &rebuilt, &mut |_| {}).unwrap();
+    assert_eq!((rebuilt.version, rebuilt.added.count), (changed.version, 49));
+    other.drop_collection().unwrap();
+    assert!(matches!(other.snapshot(), Err(DocsError::NoIndex { .. })));
+    assert_same(
+        &folder,
+        &database.snapshot().unwrap(),
+        "word1",
+        &SearchOptions::default(),
+        QueryVector::None,
+    );
+}
+
+#[test]
+fn damage_is_found() {
+    let Some((database, address)) = database() else { return };
+    let scratch = Scratch::new();
+    generate(&scratch, 10, 5);
+    load(&database, &scratch.docs(), &BuildOptions::default());
+    let server = support::server().unwrap();
+    server.sql(&address, "DELETE FROM pannier.posting WHERE term = 'word1'");
+    let problems = database.snapshot().unwrap().verify().unwrap();
+    assert!(
+        problems.iter().any(|problem| problem.contains("its postings are wrong")),
+        "{problems:?}"
+    );
+    assert!(problems.contains(&"there are postings of no document".to_owned()), "{problems:?}");
+    server.sql(&address, "UPDATE pannier.posting SET places = '\\xff' WHERE term = 'word2'");
+    let error =
+        database.snapshot().unwrap().search("word2", &SearchOptions::default(), QueryVector::None);
+    assert!(matches!(error, Err(DocsError::Invalid { .. })), "{error:?}");
+}
+
+#[test]
+fn hostile_texts_are_texts() {
+    let Some((database, _)) = database() else { return };
+    let scratch = Scratch::new();
+    let long = "x'\"; ".repeat(13_000);
+    let texts = [
+        ("it's.md", "Robert'); DROP TABLE pannier.posting; --"),
+        ("quote\".md", "a \"quoted\" \\ text $1 $$ %s {} \u{1}\u{2028}"),
+        ("semi;colon.md", long.as_str()),
+        ("emoji 🦀.md", "🦀 crab \u{202e} reversed"),
+        ("e\u{301}.md", "combining é and é"),
+    ];
+    texts.iter().for_each(|(path, text)| scratch.write(path, text));
+    fs::write(scratch.docs().join("invalid.md"), [0xff, 0xfe, b'a']).unwrap();
+    let folder = scratch.index(&BuildOptions::default());
+    load(&database, &scratch.docs(), &BuildOptions::default());
+    let snapshot = database.snapshot().unwrap();
+    assert_eq!(snapshot.manifest().documents, 5);
+    let long_query = "word ".repeat(12_000);
+    let queries = [
+        "Robert'); DROP TABLE pannier.posting; --",
+        "\"quoted\" $1",
+        "\0",
+        "a\0b robert",
+        "🦀",
+        "'",
+        "\\",
+        "%",
+        "\u{1}",
+        "\"drop table\" \"pannier posting",
+        long_query.as_str(),
+    ];
+    for query in queries {
+        assert_same(&folder, &snapshot, query, &SearchOptions::default(), QueryVector::None);
+    }
+    let too_long = "word ".repeat(14_000);
+    let error = snapshot.search(&too_long, &SearchOptions::default(), QueryVector::None);
+    assert!(matches!(error, Err(DocsError::LongQuery { .. })));
+    for path in ["it's.md", "a\0b", "\\", "%", "semi;colon.md"] {
+        let found = snapshot.find_document(path).unwrap();
+        assert_eq!(found.is_some(), folder.find_document(path).unwrap().is_some(), "{path:?}");
+    }
+    let strange = options(|own| {
+        own.filters.paths = vec!["it's.md".to_owned(), "[\\]]".to_owned(), "\u{1}*\"".to_owned()];
+        own.filters.contains = vec!["');".to_owned(), "\0".to_owned()];
+    });
+    assert_same(&folder, &snapshot, "robert", &strange, QueryVector::None);
+    assert!(database.with_collection("a\0b").is_err() && database.with_collection("").is_err());
+    // Texts that no file would have: the database stores no NUL in a name.
+    let error = database.put(&[("a\0b.md", "text")], &BuildOptions::default());
+    assert!(matches!(error, Err(DocsError::Store { .. })), "{error:?}");
+    database.put(&[("nul.md", "with a \0 NUL robert")], &BuildOptions::default()).unwrap();
+    let hits = database
+        .snapshot()
+        .unwrap()
+        .search("nul", &SearchOptions::default(), QueryVector::None)
+        .unwrap();
+    assert_eq!(hits[0].text, "with a \0 NUL robert");
+}
+
+#[test]
+fn errors_say_what_to_do_and_nothing_secret() {
+    let Some((database, address)) = database() else { return };
+    assert!(matches!(database.snapshot(), Err(DocsError::NoIndex { .. })));
+    let error = |url: &str| Database::new(url).unwrap().snapshot().unwrap_err().to_string();
+    let no_database = error(&address.replace("/test", "/none"));
+    assert!(no_database.contains("there is no such database"), "{no_database}");
+    for url in [
+        "postgres://me:hunter2@127.0.0.1:1/db?connect_timeout=2",
+        "postgres://me:hunter2@/db?host=/nowhere",
+        "postgres://me:hunter2@127.0.0.1:1/db?sslmode=require",
+    ] {
+        let away = error(url);
+        assert!(away.contains("the server is away") && !away.contains("hunter2"), "{away}");
+    }
+    let scratch = Scratch::new();
+    scratch.write("a.md", "word1");
+    load(&database, &scratch.docs(), &BuildOptions::default());
+    // A user who may do nothing.
+    let server = support::server().unwrap();
+    server.sql(&address, "CREATE ROLE nobody LOGIN PASSWORD 'hunter2'");
+    let denied = error(&address.replace("pannier@", "nobody:hunter2@"));
+    assert!(denied.contains("grant access") && !denied.contains("hunter2"), "{denied}");
+    assert!(!format!("{database:?}").contains("hunter2"));
+    server.sql(&address, "DROP OWNED BY nobody; DROP ROLE nobody");
+    // A connection that the server has ended is replaced.
+    server.sql(&address, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pannier' AND datname = current_database()");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(database.snapshot().unwrap().manifest().documents, 1);
+}
+
+/// Data sets with graded queries, where they are.
+#[test]
+fn data_sets_give_the_same_top_50() {
+    let Some(data) = std::env::var_os("PANNIER_DATA") else {
+        println!("skipped: PANNIER_DATA is not set");
+        return;
+    };
+    let Some((database, _)) = database() else { return };
+    for name in ["scifact", "xquad-en", "cosqa-dev"] {
+        let folder = Path::new(&data).join(name);
+        if !folder.is_dir() {
+            println!("skipped: there is no {}", folder.display());
+            continue;
+        }
+        let scratch = Scratch::new();
+        let texts = |file: &str| -> Vec<serde_json::Value> {
+            let text = fs::read_to_string(folder.join(file)).unwrap();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        };
+        for document in texts("docs.jsonl") {
+            let text = |key: &str| document[key].as_str().unwrap_or_default();
+            let path = format!("{}.md", text("id").replace('/', "_"));
+            scratch.write(&path, &format!("# {}\n\n{}", text("title"), text("text")));
+        }
+        let index = scratch.index(&BuildOptions::default());
+        let database = database.with_collection(name).unwrap();
+        load(&database, &scratch.docs(), &BuildOptions::default());
+        let snapshot = database.snapshot().unwrap();
+        let queries = texts("queries.jsonl");
+        for query in &queries {
+            let query = query["text"].as_str().unwrap();
+            assert_same(&index, &snapshot, query, &SearchOptions::default(), QueryVector::None);
+        }
+        println!("{name}: {} queries, {} chunks", queries.len(), snapshot.manifest().chunks);
+    }
+}

@@ -1,0 +1,70 @@
+//! Collections in a database, as indexes: `postgres://…` instead of a folder.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pannier_docs::{BuildOptions, BuildSummary, Corpus, DocumentSource, Progress};
+
+use crate::Failure;
+
+/// Returns the address of a database, if a path is one.
+pub(crate) fn address(path: &Path) -> Option<&str> {
+    let text = path.to_str()?;
+    let begins_with = |scheme: &str| {
+        text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    (begins_with("postgres://") || begins_with("postgresql://")).then_some(text)
+}
+
+/// A collection of a database.
+#[derive(Debug)]
+pub(crate) struct DatabaseIndex {
+    #[cfg(feature = "postgres")]
+    database: pannier_postgres::Database,
+}
+
+impl DatabaseIndex {
+    /// Parses an address. Nothing connects yet.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn new(address: &str) -> Result<Self, Failure> {
+        Ok(Self { database: pannier_postgres::Database::new(address)? })
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    pub(crate) fn new(_: &str) -> Result<Self, Failure> {
+        let problem = "this build cannot use a database; enable the feature `postgres`".to_owned();
+        Err(Failure::Request { path: "index".to_owned(), problem })
+    }
+
+    /// Returns the address without credentials.
+    pub(crate) fn location(&self) -> String {
+        #[cfg(feature = "postgres")]
+        return self.database.location().to_owned();
+        #[cfg(not(feature = "postgres"))]
+        String::new()
+    }
+
+    /// Opens the collection as it is now.
+    pub(crate) fn open(&self) -> Result<Arc<dyn Corpus>, Failure> {
+        #[cfg(feature = "postgres")]
+        return Ok(Arc::new(self.database.snapshot()?));
+        #[cfg(not(feature = "postgres"))]
+        Err(Failure::Request { path: "index".to_owned(), problem: String::new() })
+    }
+
+    /// Writes what changed in a folder.
+    pub(crate) fn build(
+        &self,
+        source: &DocumentSource,
+        options: &BuildOptions<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<BuildSummary, Failure> {
+        #[cfg(feature = "postgres")]
+        return Ok(self.database.build(source, options, progress)?);
+        #[cfg(not(feature = "postgres"))]
+        {
+            let _ = (source, options, progress);
+            Err(Failure::Request { path: "index".to_owned(), problem: String::new() })
+        }
+    }
+}
