@@ -18,8 +18,8 @@ type Row<'r> = (&'r str, &'r str, &'r str);
 fn check(name: &str, text: &str, expected: &[Row<'_>]) {
     let folder = Folder::new();
     folder.write(name, text);
-    let mut options = BuildOptions::default();
-    options.chunk_sizes = Some(ChunkSizes::new(32, MAX_TOKENS));
+    let sizes = Some(ChunkSizes::new(32, MAX_TOKENS));
+    let options = BuildOptions { chunk_sizes: sizes, ..BuildOptions::default() };
     let sources = folder.sources().patterns(["*"]);
     build(&sources, &folder.cache(), &options, &mut |_| {}).unwrap();
     let chunks = folder.open().chunks(0).unwrap();
