@@ -10,7 +10,7 @@ use pannier_inspector::Page;
 static PAGE: LazyLock<String> = LazyLock::new(|| {
     let page = Page::default();
     match pannier_tokens::vocabulary_file("o200k") {
-        Some(vocabulary) => page.with_vocabulary(vocabulary).html(),
+        Some(vocabulary) => page.with_vocabulary(&vocabulary).html(),
         None => page.html(),
     }
 });

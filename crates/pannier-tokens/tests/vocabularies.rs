@@ -1,7 +1,7 @@
 //! The vocabularies of this crate are those of `bpe-openai`, and the classes of characters those of `regex-syntax`.
 //! This also writes the files: `OVERWRITE=1 cargo test -p pannier-tokens --features openai --test vocabularies`.
 //!
-//! The format is described in `src/encoding/vocabulary.rs`.
+//! The format is described in `src/encoding/compile.rs`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -13,6 +13,15 @@ use pannier_tokens::{TokenError, load_vocabulary};
 fn the_vocabularies_are_up_to_date() {
     compare("vocabularies/o200k.bpe", &vocabulary_file("o200k", bpe_openai::o200k_base()));
     compare("vocabularies/cl100k.bpe", &vocabulary_file("cl100k", bpe_openai::cl100k_base()));
+}
+
+#[test]
+fn the_tables_have_the_whole_file() {
+    for name in ["o200k", "cl100k"] {
+        let path = format!("{}/vocabularies/{name}.bpe", env!("CARGO_MANIFEST_DIR"));
+        assert!(pannier_tokens::vocabulary_file(name) == Some(std::fs::read(path).unwrap()));
+    }
+    assert_eq!(pannier_tokens::vocabulary_file("p50k"), None);
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn add_vocabulary(page: Page, receipt: &Receipt, items: &[ContextItem]) -> Page 
             }
         }
         _ => match pannier_tokens::vocabulary_file(name) {
-            Some(file) => page.with_vocabulary(file),
+            Some(file) => page.with_vocabulary(&file),
             None => page,
         },
     }

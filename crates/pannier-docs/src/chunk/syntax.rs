@@ -30,10 +30,10 @@ pub(super) struct SyntaxBlock {
     pub(super) symbols: Vec<String>,
 }
 
-/// Names the languages and the versions of their grammars, on which chunks depend.
+/// Names the languages, the versions of their grammars and that of the rules below, on which chunks depend.
 pub(super) fn version() -> String {
     let names: Vec<&str> = LANGUAGES.iter().map(|(name, ..)| *name).collect();
-    names.join(", ")
+    format!("{} (rules 2)", names.join(", "))
 }
 
 type Grammar = fn() -> Language;
@@ -117,6 +117,7 @@ const DEFINITIONS: &[&str] = &[
     "type_item",
     "union_item",
     "union_specifier",
+    "var_declaration",
 ];
 
 /// Nodes around a definition.
@@ -200,6 +201,11 @@ impl Walk<'_> {
         let mut pending: Option<(usize, usize)> = None;
         for child in children {
             let own = self.line_start(child.start_byte());
+            // A comment at the end of a line belongs to that line.
+            let starts_line = own != child.start_byte() || self.text[..own].ends_with('\n');
+            if is_attached(child) && !starts_line && own > 0 {
+                continue;
+            }
             let start = match pending.take() {
                 Some((start, end)) if !self.has_empty_line(end, child.start_byte()) => start,
                 Some((start, _)) => {
@@ -295,8 +301,13 @@ impl Walk<'_> {
             }
         }
         let name = self.text.get(node.byte_range())?;
-        // Without type parameters, and without patterns of several names.
-        let name = name.split(['<', '{', '[', '(', '\n']).next()?.trim();
+        // Without type parameters, without patterns of several names, and without the mark of a reference.
+        let name = name
+            .split(['<', '{', '[', '(', '\n'])
+            .next()?
+            .trim()
+            .trim_start_matches('&')
+            .trim_start();
         (!name.is_empty() && name.len() <= 256).then(|| name.to_owned())
     }
 

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -51,14 +51,28 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(answer: impl Fn(usize, &Received) -> Sent + Send + Sync + 'static) -> Self {
+        Self::start_with(|address| format!("http://{address}/v1"), Some, answer)
+    }
+
+    /// Starts a server whose connections `accept` turns into streams.
+    pub(crate) fn start_with<S: Read + Write>(
+        base: impl Fn(SocketAddr) -> String,
+        accept: impl Fn(TcpStream) -> Option<S> + Send + Sync + 'static,
+        answer: impl Fn(usize, &Received) -> Sent + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let base = format!("http://{}/v1", listener.local_addr().unwrap());
+        let base = base(listener.local_addr().unwrap());
         let received = Arc::new(Mutex::new(Vec::new()));
-        let (log, answer) = (Arc::clone(&received), Arc::new(answer));
+        let (log, shared) = (Arc::clone(&received), Arc::new((accept, answer)));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
-                std::thread::spawn(move || serve(stream, &log, &*answer));
+                let (log, shared) = (Arc::clone(&log), Arc::clone(&shared));
+                std::thread::spawn(move || {
+                    let (accept, answer) = &*shared;
+                    if let Some(stream) = accept(stream) {
+                        serve(stream, &log, answer);
+                    }
+                });
             }
         });
         Self { base, received }
@@ -75,7 +89,7 @@ impl Server {
 
 /// Answers one request and closes the connection. The client may close it first.
 fn serve(
-    stream: TcpStream,
+    stream: impl Read + Write,
     log: &Mutex<Vec<Received>>,
     answer: &(dyn Fn(usize, &Received) -> Sent + Send + Sync),
 ) {

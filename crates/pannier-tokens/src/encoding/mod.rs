@@ -2,9 +2,10 @@
 //!
 //! A text is split into pieces, roughly words (`split.rs`), and each piece is encoded alone (`vocabulary.rs`). Counting is
 //! linear in the text, also for hostile texts. With the feature `openai`, the vocabularies are part of the binary, and the
-//! first count reads them; without, [`load_vocabulary`] reads them from bytes.
+//! build script has compiled them; without, [`load_vocabulary`] compiles them from bytes.
 
 mod classes;
+mod compile;
 mod split;
 #[cfg(feature = "openai")]
 mod subset;
@@ -21,7 +22,7 @@ use pannier_text::Memo;
 
 use crate::TokenError;
 use split::{Pieces, Rules};
-use vocabulary::{Scratch, Vocabulary};
+use vocabulary::{Encoder, Scratch, Vocabulary};
 
 /// Returns the counter of GPT-4o and all later models.
 #[cfg(feature = "openai")]
@@ -44,7 +45,7 @@ pub fn cl100k() -> impl TokenCounter + Copy {
 ///
 /// [`TokenError::Vocabulary`] if the bytes are not those of such a file.
 pub fn load_vocabulary(bytes: impl Into<Cow<'static, [u8]>>) -> Result<&'static str, TokenError> {
-    let (name, vocabulary) = Vocabulary::read(bytes.into())?;
+    let (name, vocabulary) = Vocabulary::read(&bytes.into())?;
     let encoding = [&O200K, &CL100K].into_iter().find(|encoding| encoding.name == name);
     let encoding = encoding.ok_or(TokenError::Vocabulary { problem: "its encoding is unknown" })?;
     encoding.vocabulary.get_or_init(|| vocabulary);
@@ -83,7 +84,7 @@ static O200K: Encoding = Encoding {
     name: "o200k",
     rules: Rules::O200k,
     vocabulary: OnceLock::new(),
-    embedded: || embedded(O200K_FILE),
+    embedded: || embedded(O200K_TABLES),
     cache: &O200K_CACHE,
 };
 
@@ -91,27 +92,24 @@ static CL100K: Encoding = Encoding {
     name: "cl100k",
     rules: Rules::Cl100k,
     vocabulary: OnceLock::new(),
-    embedded: || embedded(CL100K_FILE),
+    embedded: || embedded(CL100K_TABLES),
     cache: &CL100K_CACHE,
 };
 
 #[cfg(feature = "openai")]
-const O200K_FILE: &[u8] = include_bytes!("../../vocabularies/o200k.bpe");
+const O200K_TABLES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k.tables"));
 #[cfg(feature = "openai")]
-const CL100K_FILE: &[u8] = include_bytes!("../../vocabularies/cl100k.bpe");
+const CL100K_TABLES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cl100k.tables"));
 #[cfg(not(feature = "openai"))]
-const O200K_FILE: &[u8] = &[];
+const O200K_TABLES: &[u8] = &[];
 #[cfg(not(feature = "openai"))]
-const CL100K_FILE: &[u8] = &[];
+const CL100K_TABLES: &[u8] = &[];
 
-/// Returns the embedded vocabulary file of an encoding, for programs that [load](load_vocabulary) it elsewhere.
+/// Returns the file of an embedded vocabulary, for programs that [load](load_vocabulary) it elsewhere.
 #[cfg(feature = "openai")]
-pub fn vocabulary_file(name: &str) -> Option<&'static [u8]> {
-    match name {
-        "o200k" => Some(O200K_FILE),
-        "cl100k" => Some(CL100K_FILE),
-        _ => None,
-    }
+pub fn vocabulary_file(name: &str) -> Option<Vec<u8>> {
+    let encoding = [&O200K, &CL100K].into_iter().find(|encoding| encoding.name == name)?;
+    Some((encoding.embedded)().encoder().file(name))
 }
 
 /// Returns a vocabulary file with the tokens that texts of these parts can have, in any order: some percent of
@@ -121,13 +119,15 @@ pub fn vocabulary_subset<'p>(
     name: &str,
     parts: impl IntoIterator<Item = &'p str>,
 ) -> Option<Vec<u8>> {
-    Some(subset::subset(vocabulary_file(name)?, parts))
+    Some(subset::subset(name, &vocabulary_file(name)?, parts))
 }
 
-/// Reads an embedded file. Tests read both; and where nothing is embedded, no counter exists before its vocabulary.
-fn embedded(file: &'static [u8]) -> Vocabulary {
-    Vocabulary::read(file.into())
-        .map_or_else(|_| Vocabulary::default(), |(_, vocabulary)| vocabulary)
+/// Uses embedded tables. Where nothing is embedded, no counter exists before its vocabulary.
+fn embedded(tables: &'static [u8]) -> Vocabulary {
+    match tables.is_empty() {
+        true => Vocabulary::default(),
+        false => Vocabulary::new(tables.into()),
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -136,40 +136,34 @@ struct BpeCounter {
 }
 
 impl BpeCounter {
-    /// Calls `run` with the pieces of `text`, the vocabulary and the cache of this thread.
+    /// Calls `run` with the pieces of `text`, the encoder and the cache of this thread.
     fn with<'t, R>(
         self,
         text: &'t str,
-        run: impl FnOnce(Pieces<'t>, &Vocabulary, &mut Cache) -> R,
+        run: impl FnOnce(Pieces<'t>, Encoder<'_>, &mut Cache) -> R,
     ) -> R {
         let vocabulary = self.encoding.vocabulary.get_or_init(self.encoding.embedded);
-        self.encoding
-            .cache
-            .with_borrow_mut(|cache| run(Pieces::new(text, self.encoding.rules), vocabulary, cache))
+        let pieces = Pieces::new(text, self.encoding.rules);
+        self.encoding.cache.with_borrow_mut(|cache| run(pieces, vocabulary.encoder(), cache))
     }
 }
 
 impl Cache {
     /// Counts the tokens of a piece. A token has at least one byte, so the count of a cached piece fits a byte.
-    fn count(&mut self, piece: &[u8], vocabulary: &Vocabulary) -> usize {
+    fn count(&mut self, piece: &[u8], encoder: Encoder<'_>) -> usize {
         let Self { counts, scratch } = self;
         match piece.len() <= Memo::<u8>::MAX_WORD_BYTES {
-            true => counts.get(piece, |piece| vocabulary.count(piece, scratch) as u8).into(),
-            false => vocabulary.count(piece, scratch),
+            true => counts.get(piece, |piece| encoder.count(piece, scratch) as u8).into(),
+            false => encoder.count(piece, scratch),
         }
     }
 
     /// Counts the tokens of a piece unless they exceed `limit`.
-    fn count_up_to(
-        &mut self,
-        piece: &[u8],
-        vocabulary: &Vocabulary,
-        limit: usize,
-    ) -> Option<usize> {
-        if piece.len() > limit.saturating_mul(vocabulary.max_token_bytes()) {
+    fn count_up_to(&mut self, piece: &[u8], encoder: Encoder<'_>, limit: usize) -> Option<usize> {
+        if piece.len() > limit.saturating_mul(encoder.max_token_bytes()) {
             return None;
         }
-        Some(self.count(piece, vocabulary)).filter(|count| *count <= limit)
+        Some(self.count(piece, encoder)).filter(|count| *count <= limit)
     }
 }
 
@@ -183,15 +177,15 @@ impl TokenCounter for BpeCounter {
     }
 
     fn count(&self, text: &str) -> usize {
-        self.with(text, |pieces, vocabulary, cache| {
-            pieces.map(|piece| cache.count(piece.as_bytes(), vocabulary)).sum()
+        self.with(text, |pieces, encoder, cache| {
+            pieces.map(|piece| cache.count(piece.as_bytes(), encoder)).sum()
         })
     }
 
     fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
-        self.with(text, |mut pieces, vocabulary, cache| {
+        self.with(text, |mut pieces, encoder, cache| {
             pieces.try_fold(0, |count, piece| {
-                Some(count + cache.count_up_to(piece.as_bytes(), vocabulary, limit - count)?)
+                Some(count + cache.count_up_to(piece.as_bytes(), encoder, limit - count)?)
             })
         })
     }
@@ -199,14 +193,14 @@ impl TokenCounter for BpeCounter {
     /// Cuts after the last token that fits, moves back to a character boundary and counts again, because the shorter
     /// text may be split into other pieces.
     fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
-        let mut end = self.with(text, |pieces, vocabulary, cache| {
+        let mut end = self.with(text, |pieces, encoder, cache| {
             let (mut count, mut end) = (0, 0);
             for piece in pieces.map(str::as_bytes) {
                 let remaining = limit - count;
-                let Some(added) = cache.count_up_to(piece, vocabulary, remaining) else {
-                    let tokens = vocabulary.encode(piece, &mut cache.scratch);
+                let Some(added) = cache.count_up_to(piece, encoder, remaining) else {
+                    let tokens = encoder.encode(piece, &mut cache.scratch);
                     let kept = tokens.iter().take(remaining);
-                    return end + kept.map(|token| vocabulary.token_bytes(*token)).sum::<usize>();
+                    return end + kept.map(|token| encoder.token_bytes(*token)).sum::<usize>();
                 };
                 count += added;
                 end += piece.len();

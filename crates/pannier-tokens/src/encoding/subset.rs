@@ -4,14 +4,18 @@
 //! the subset has the tokens whose pairs of bytes all occur in the parts, or where one part follows another. It encodes every
 //! sequence of these parts as the whole vocabulary does: the tokens of which a token is made have no other pairs.
 
-use super::vocabulary::{
-    BYTES, HAS_CHILDREN, HEADER_BYTES, IS_TOKEN, LAST_SIBLING, checksum, u24, u32_at,
+use super::compile::{
+    BYTES, HAS_CHILDREN, HEADER_BYTES, IS_TOKEN, LAST_SIBLING, u24, u32_at, write_file,
 };
 
 /// Returns the file of the tokens that can occur in a text which consists of these parts, in any order.
 ///
-/// `file` is a valid file of a vocabulary.
-pub(super) fn subset<'p>(file: &[u8], parts: impl IntoIterator<Item = &'p str>) -> Vec<u8> {
+/// `file` is the valid file of the vocabulary of this name.
+pub(super) fn subset<'p>(
+    name: &str,
+    file: &[u8],
+    parts: impl IntoIterator<Item = &'p str>,
+) -> Vec<u8> {
     let pairs = BytePairs::new(parts);
     let (nodes, tokens) = (u32_at(file, 16) as usize, u32_at(file, 20) as usize);
     let (labels, rest) = file[HEADER_BYTES..].split_at(nodes);
@@ -57,22 +61,11 @@ pub(super) fn subset<'p>(file: &[u8], parts: impl IntoIterator<Item = &'p str>) 
     let rank = |old: u32| order.binary_search(&old).map_or(0, |rank| rank as u32);
 
     let nodes: Vec<usize> = (0..nodes).filter(|node| is_kept[*node]).collect();
-    let mut body: Vec<u8> = nodes.iter().map(|node| labels[*node]).collect();
-    body.extend(
-        nodes
-            .chunks(2)
-            .map(|pair| pair.iter().rev().fold(0, |packed, node| packed << 4 | flags[*node])),
-    );
-    for old in kept.iter().map(|(rank, _)| *rank).chain(kept.iter().map(|(_, right)| *right)) {
-        body.extend_from_slice(&rank(old).to_le_bytes()[..3]);
-    }
-    let mut subset = file[..16].to_vec();
-    for number in [nodes.len(), kept.len()] {
-        subset.extend_from_slice(&(number as u32).to_le_bytes());
-    }
-    subset.extend_from_slice(&checksum(&body).to_le_bytes());
-    subset.extend_from_slice(&body);
-    subset
+    let labels: Vec<u8> = nodes.iter().map(|node| labels[*node]).collect();
+    let flags: Vec<u8> = nodes.iter().map(|node| flags[*node]).collect();
+    let old = kept.iter().map(|(rank, _)| *rank).chain(kept.iter().map(|(_, right)| *right));
+    let ranks: Vec<u8> = old.flat_map(|old| rank(old).to_le_bytes().into_iter().take(3)).collect();
+    write_file(name, &labels, &flags, &ranks)
 }
 
 /// The pairs of adjacent bytes, one bit each.
@@ -113,7 +106,7 @@ impl BytePairs {
 mod tests {
     use super::super::split::{Pieces, Rules};
     use super::super::vocabulary::{Scratch, Vocabulary};
-    use super::super::{CL100K_FILE, O200K_FILE};
+    use super::super::vocabulary_file;
     use super::*;
 
     const PARTS: [&str; 9] = [
@@ -130,16 +123,18 @@ mod tests {
 
     fn count(vocabulary: &Vocabulary, rules: Rules, text: &str) -> usize {
         let mut scratch = Scratch::default();
-        Pieces::new(text, rules).map(|piece| vocabulary.count(piece.as_bytes(), &mut scratch)).sum()
+        let encoder = vocabulary.encoder();
+        Pieces::new(text, rules).map(|piece| encoder.count(piece.as_bytes(), &mut scratch)).sum()
     }
 
     #[test]
     fn every_sequence_of_the_parts_has_the_counts_of_the_whole_vocabulary() {
-        for (file, rules) in [(O200K_FILE, Rules::O200k), (CL100K_FILE, Rules::Cl100k)] {
-            let (name, whole) = Vocabulary::read(file.into()).unwrap();
-            let smaller = subset(file, PARTS);
+        for (name, rules) in [("o200k", Rules::O200k), ("cl100k", Rules::Cl100k)] {
+            let file = vocabulary_file(name).unwrap();
+            let (_, whole) = Vocabulary::read(&file).unwrap();
+            let smaller = subset(name, &file, PARTS);
             assert!(smaller.len() < file.len() / 4, "{} of {}", smaller.len(), file.len());
-            let (own, part) = Vocabulary::read(smaller.into()).unwrap();
+            let (own, part) = Vocabulary::read(&smaller).unwrap();
             assert_eq!(name, own);
             let mut state = 7_u64;
             for _ in 0..2_000 {
@@ -157,11 +152,12 @@ mod tests {
     fn all_pairs_give_the_whole_vocabulary() {
         let all: Vec<String> = (0..=u8::MAX).map(|byte| char::from(byte).to_string()).collect();
         // Only pairs of whole characters: bytes above 127 are parts of characters.
-        let ascii = subset(O200K_FILE, all.iter().map(String::as_str).take(128));
-        assert!(ascii.len() > O200K_FILE.len() / 4 && ascii.len() < O200K_FILE.len());
-        assert!(Vocabulary::read(ascii.into()).is_ok());
-        let none = subset(O200K_FILE, []);
+        let whole = vocabulary_file("o200k").unwrap();
+        let ascii = subset("o200k", &whole, all.iter().map(String::as_str).take(128));
+        assert!(ascii.len() > whole.len() / 4 && ascii.len() < whole.len());
+        assert!(Vocabulary::read(&ascii).is_ok());
+        let none = subset("o200k", &whole, []);
         assert_eq!(u32_at(&none, 20), 256);
-        assert!(Vocabulary::read(none.into()).is_ok());
+        assert!(Vocabulary::read(&none).is_ok());
     }
 }
