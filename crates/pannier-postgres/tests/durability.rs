@@ -24,7 +24,8 @@ fn is_long() -> bool {
 
 fn search(corpus: &dyn Corpus, query: &str) -> Vec<pannier_docs::Hit> {
     let mut options = SearchOptions::default();
-    (options.lexical_k, options.top_k) = (500, 500);
+    // All of them: a cut would leave a part of a document out.
+    (options.lexical_k, options.top_k) = (50_000, 50_000);
     corpus.search(query, &options, QueryVector::None).unwrap()
 }
 
