@@ -100,7 +100,8 @@ impl StateFolder {
         text.push_str(line);
         text.push('\n');
         file.write_all(text.as_bytes())?;
-        if length == 0 && self.new_sessions.fetch_add(1, Ordering::Relaxed) % REMOVAL_INTERVAL == 0
+        if length == 0
+            && self.new_sessions.fetch_add(1, Ordering::Relaxed).is_multiple_of(REMOVAL_INTERVAL)
         {
             self.remove_old(SystemTime::now());
         }
