@@ -29,12 +29,7 @@ fn sums_of_a_trace_are_the_figures_of_the_referee() {
     for budget in [500, 900, 1_200, 2_000, 100_000] {
         let (trace, figures) = trace(budget);
         let turns = &trace.turns;
-<<<<<<< HEAD
         let sum = |of: fn(&TracedTurn) -> i64| turns.iter().map(of).sum::<i64>();
-=======
-        let sum =
-            |of: fn(&pannier_chat::replay::TracedTurn) -> i64| turns.iter().map(of).sum::<i64>();
->>>>>>> sess
         assert_eq!(turns.len() as u64, figures.requests, "{budget}");
         assert_eq!(figures.read, sum(|turn| turn.read), "{budget}");
         assert_eq!(figures.written, sum(|turn| turn.written), "{budget}");

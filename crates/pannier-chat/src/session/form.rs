@@ -138,7 +138,7 @@ fn tail(text: &str, max: usize) -> &str {
 /// words. Both the names and the list are in the order of the text.
 pub(super) fn names<'t>(
     text: &'t str,
-    names: impl Iterator<Item = Range<usize>> + Clone,
+    names: &(impl Iterator<Item = Range<usize>> + Clone),
     max_tokens: i64,
 ) -> Vec<&'t str> {
     let mut listed: Vec<(usize, &str)> = Vec::new();
@@ -236,7 +236,7 @@ mod tests {
         let text = "problem read_file main.rs/read_file 4711 read";
         let mut ranges = Vec::new();
         for_each_name(text, |range| ranges.push(range));
-        let listed = |max| names(text, ranges.iter().cloned(), max);
+        let listed = |max| names(text, &ranges.iter().cloned(), max);
         assert_eq!(listed(100), ["problem", "read_file", "main.rs/read_file", "4711"]);
         assert_eq!(listed(6), ["read_file", "4711"]);
     }

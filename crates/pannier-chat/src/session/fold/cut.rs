@@ -155,7 +155,7 @@ impl Fold {
         let max = max.min(step.options.max_names_tokens);
         let is_rare = |name: &&Name| self.names.occurrences(name).blocks <= MAX_LISTED_BLOCKS;
         let rare = names.iter().filter(is_rare).map(Name::range);
-        let names = form::names(&part.text, rare, max);
+        let names = form::names(&part.text, &rare, max);
         if names.is_empty() {
             return self.cut_to_stub(index, step);
         }
