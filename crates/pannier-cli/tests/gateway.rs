@@ -198,7 +198,7 @@ fn faults_of_a_provider_are_passed_on_and_leak_nothing() {
                     match status {
                         // The client sees that the response is not complete.
                         "200" => {
-                            assert!(answer.contains("abcde") && !answer.ends_with("0\r\n\r\n"))
+                            assert!(answer.contains("abcde") && !answer.ends_with("0\r\n\r\n"));
                         }
                         "529" => assert!(answer.contains("overloaded_error")),
                         _ => assert!(answer.contains("\"pannier_gateway\""), "{answer}"),
