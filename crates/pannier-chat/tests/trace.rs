@@ -76,3 +76,28 @@ fn without_pressure_nothing_changes() {
     let json = serde_json::to_value(&trace).unwrap();
     assert_eq!((&json["session"], &json["name"]), (&1.into(), &"session".into()));
 }
+
+/// The documented JSON has the keys of the real one.
+#[test]
+fn documented_json_matches() {
+    let page = include_str!("../../../docs/json.md");
+    let block = page.split("## Sessions").nth(1).unwrap().split("```json").nth(1).unwrap();
+    let documented: serde_json::Value =
+        serde_json::from_str(block.split("```").next().unwrap()).unwrap();
+    let mut json = serde_json::to_value(trace(900).0).unwrap();
+    let turns = json["turns"].as_array().unwrap();
+    let broken = turns.iter().find(|turn| turn.get("break").is_some()).unwrap().clone();
+    json["turns"] = serde_json::json!([broken]);
+    let named = |block: &&serde_json::Value| block.get("name").is_some();
+    let named = json["blocks"].as_array().unwrap().iter().find(named).unwrap().clone();
+    json["blocks"] = serde_json::json!([named]);
+    for path in ["", "/prices", "/blocks/0", "/turns/0", "/turns/0/break", "/turns/0/changes/0"] {
+        let keys = |json: &serde_json::Value| -> Vec<String> {
+            let mut keys: Vec<_> =
+                json.pointer(path).unwrap().as_object().unwrap().keys().cloned().collect();
+            keys.sort();
+            keys
+        };
+        assert_eq!(keys(&json), keys(&documented), "{path}");
+    }
+}

@@ -358,7 +358,7 @@ fn the_documented_forms_are_the_real_ones() {
     let block = |i: usize| -> Value {
         serde_json::from_str(blocks[i].split("```").next().unwrap()).unwrap()
     };
-    assert_eq!(blocks.len(), 11);
+    assert_eq!(blocks.len(), 12);
     let item: ContextItem = from_value(block(0)).unwrap();
     // What is false is left out.
     let mut written = to_value(&item).unwrap();
