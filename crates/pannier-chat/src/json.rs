@@ -235,7 +235,7 @@ pub(crate) fn elements<'t>(
     Ok(elements)
 }
 
-/// Splits JSON after the object at its beginning, and returns its fields. `None` if there is none, or its fields are invalid.
+/// Splits JSON after the object at its beginning, and returns its fields. `None` without such an object, or if its fields are invalid.
 fn split_object(json: &str) -> Option<(RawJson<'_>, Object<'_>, &str)> {
     let (mut fields, mut rest) = (Vec::new(), after_separators(json.strip_prefix('{')?));
     while !rest.starts_with('}') {

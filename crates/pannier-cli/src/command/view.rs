@@ -65,6 +65,10 @@ impl View {
 
     fn page(&self) -> Result<Page, CliError> {
         let text = input::read_text(&self.file, MAX_BYTES)?;
+        if text.trim().is_empty() {
+            let problem = "it is empty; give a receipt, a report or another answer as JSON";
+            return Err(CliError::input(&self.file, problem));
+        }
         let is_receipt = is_receipt(&self.file, &text)?;
         let file = PageFile { name: file_name(&self.file), text };
         let paths = &self.items;

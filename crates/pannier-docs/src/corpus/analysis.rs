@@ -290,7 +290,7 @@ pub fn check_vectors(
     crate::build::check_vectors(location, model, vectors)
 }
 
-/// Returns a function that tells whether a path matches one of these glob patterns.
+/// Returns a function that checks if a path matches one of these glob patterns.
 ///
 /// # Errors
 ///

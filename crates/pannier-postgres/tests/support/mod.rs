@@ -58,7 +58,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A server. It ends when this process ends, for whatever reason: a shell waits for the end of its input.
+/// A server. It ends when this process ends, also after a crash: a shell waits for the end of its input.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) folder: PathBuf,
@@ -67,7 +67,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server, or says why there is none.
+    /// Starts a server, or returns the reason why it cannot.
     pub(crate) fn start() -> Result<Self, String> {
         let programs = std::env::var_os("PANNIER_POSTGRES")
             .ok_or("PANNIER_POSTGRES is not set; see .ci/postgres")?;
