@@ -1003,7 +1003,10 @@ fn the_committed_schema_is_the_generated_one() {
         std::fs::write(path, &generated).unwrap();
     }
     let committed = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(committed == generated, "docs/reference/policy.schema.json is out of date; see this test");
+    assert!(
+        committed == generated,
+        "docs/reference/policy.schema.json is out of date; see this test"
+    );
 }
 
 /// What the reader knows and what the schema knows are the same keys, part by part.
