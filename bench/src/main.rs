@@ -22,6 +22,7 @@ mod measure;
 mod memory;
 mod pipeline;
 mod pools;
+mod recall;
 mod retrieval;
 mod scorers;
 mod search;
@@ -54,7 +55,8 @@ const SECTIONS: [Section; 15] = [
     ("whatif", whatif::run),
 ];
 
-const ONCE: [Section; 5] = [
+const ONCE: [Section; 6] = [
+    ("recall", recall::run),
     ("million", docs::million),
     ("search-million", search::million),
     ("run-nothing", pipeline::run_nothing),
