@@ -22,7 +22,6 @@ mod measure;
 mod memory;
 mod pipeline;
 mod pools;
-mod recall;
 mod retrieval;
 mod scorers;
 mod search;
@@ -55,8 +54,7 @@ const SECTIONS: [Section; 15] = [
     ("whatif", whatif::run),
 ];
 
-const ONCE: [Section; 6] = [
-    ("recall", recall::run),
+const ONCE: [Section; 5] = [
     ("million", docs::million),
     ("search-million", search::million),
     ("run-nothing", pipeline::run_nothing),

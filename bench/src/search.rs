@@ -152,15 +152,6 @@ fn compare(name: &str, root: &Path, queries: &[String]) {
     }
 }
 
-/// Words in lower case without stop words, by their stems.
-pub(crate) fn english() -> TextAnalyzer {
-    TextAnalyzer::builder(SimpleTokenizer::default())
-        .filter(LowerCaser)
-        .filter(StopWordFilter::new(Language::English).expect("stop words"))
-        .filter(Stemmer::new(Language::English))
-        .build()
-}
-
 /// An index of `tantivy` with the chunks of ours.
 struct Peer {
     searcher: Searcher,
@@ -186,7 +177,12 @@ impl Peer {
                 Index::create_in_dir(folder, schema.build()).expect("an index")
             }
         };
-        index.tokenizers().register("english", english());
+        let analyzer = TextAnalyzer::builder(SimpleTokenizer::default())
+            .filter(LowerCaser)
+            .filter(StopWordFilter::new(Language::English).expect("stop words"))
+            .filter(Stemmer::new(Language::English))
+            .build();
+        index.tokenizers().register("english", analyzer);
         if !is_current {
             let mut writer = index.writer_with_num_threads(1, 400 << 20).expect("a writer");
             for hit in ours.all_chunks().expect("chunks") {
