@@ -94,12 +94,14 @@ fn push_options<'a>(page: &mut String, options: impl Iterator<Item = &'a Arg>) {
 }
 
 fn row(arg: &Arg) -> String {
-    let values: Vec<String> = arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect();
-    let value = if arg.get_num_args().is_some_and(|count| count.takes_values()) && !values.is_empty() {
-        format!(" {}", values.join(" "))
-    } else {
-        String::new()
-    };
+    let values: Vec<String> =
+        arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect();
+    let value =
+        if arg.get_num_args().is_some_and(|count| count.takes_values()) && !values.is_empty() {
+            format!(" {}", values.join(" "))
+        } else {
+            String::new()
+        };
     let name = match (arg.get_short(), arg.get_long()) {
         (Some(short), Some(long)) => format!("-{short}, --{long}{value}"),
         (Some(short), None) => format!("-{short}{value}"),
@@ -107,17 +109,31 @@ fn row(arg: &Arg) -> String {
         (None, None) => values.join(" "),
     };
     let mut help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    let possible: Vec<String> =
-        arg.get_possible_values().iter().filter(|value| !value.is_hide_set()).map(|value| format!("`{}`", value.get_name())).collect();
-    if !possible.is_empty() && !arg.is_hide_possible_values_set() && arg.get_num_args().is_some_and(|count| count.takes_values()) {
+    let possible: Vec<String> = arg
+        .get_possible_values()
+        .iter()
+        .filter(|value| !value.is_hide_set())
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
+    if !possible.is_empty()
+        && !arg.is_hide_possible_values_set()
+        && arg.get_num_args().is_some_and(|count| count.takes_values())
+    {
         help.push_str(&format!(": {}", possible.join(", ")));
     }
     let defaults = arg.get_default_values();
-    if !defaults.is_empty() && !arg.is_hide_default_value_set() && arg.get_num_args().is_some_and(|count| count.takes_values()) {
+    if !defaults.is_empty()
+        && !arg.is_hide_default_value_set()
+        && arg.get_num_args().is_some_and(|count| count.takes_values())
+    {
         let defaults: Vec<_> = defaults.iter().map(|value| value.to_string_lossy()).collect();
         help.push_str(&format!(" [default: {}]", defaults.join(",")));
     }
-    format!("| `{}` | {} |\n", name.replace('|', "\\|"), help.replace('|', "\\|").replace('\n', " "))
+    format!(
+        "| `{}` | {} |\n",
+        name.replace('|', "\\|"),
+        help.replace('|', "\\|").replace('\n', " ")
+    )
 }
 
 /// The first line of a description has no period.
