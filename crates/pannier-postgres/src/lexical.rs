@@ -2,7 +2,7 @@
 //!
 //! A posting has the highest count and the lowest length of the chunks with its term. The formula of BM25 with both bounds the
 //! score of every chunk of the document; for a document of one chunk, it is the score. The documents with the highest bounds come
-//! first. Once the k-th best exact score exceeds the bound of the last document, no other document can change the top k.
+//! first, with all that have the bound of the last. Once the k-th best exact score reaches it, no other can change the top k.
 //! Otherwise, all documents whose bound reaches that score are read, too.
 //!
 //! The number of chunks with a term is counted from the same postings, in the same snapshot. So it is never stale, and writers
@@ -112,7 +112,10 @@ impl<'s> LexicalQuery<'s> {
         loop {
             let candidates = self.narrow(limit, min_bound, filter, documents)?;
             let is_all = (candidates.len() as i64) < limit;
-            let last = candidates.values().map(|own| own.bound).fold(f64::INFINITY, f64::min);
+            let mut bounds: Vec<f64> = candidates.values().map(|own| own.bound).collect();
+            bounds.sort_by(|a, b| b.total_cmp(a));
+            // No other document has this bound, or nearly.
+            let last = usize::try_from(limit).ok().and_then(|limit| bounds.get(limit - 1).copied());
             let mut ranked: Ranked = Vec::new();
             for (document, candidate) in candidates {
                 if !documents.get(&document).is_some_and(|own| filter.allows(&own.path)) {
@@ -133,7 +136,8 @@ impl<'s> LexicalQuery<'s> {
                 by_score.then_with(|| tie_break(documents, *a).cmp(&tie_break(documents, *b)))
             });
             let threshold = ranked.get(count - 1).map(|(_, own)| own.score);
-            let is_enough = is_all || threshold.is_some_and(|score| last * (1.0 + SLACK) < score);
+            let is_above = |last: f64| threshold.is_some_and(|score| score >= last * (1.0 - SLACK));
+            let is_enough = is_all || last.is_some_and(is_above);
             if is_enough {
                 ranked.truncate(count);
                 return Ok(ranked);
@@ -186,7 +190,10 @@ impl<'s> LexicalQuery<'s> {
             parameters.extend(self.phrase_rows().parameters());
             phrases = format!(
                 "UNION ALL SELECT * FROM unnest({}) AS p(document, weight, count, words, max_count, min_words, is_test)",
-                (first..first + 7).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+                (first..first + 7)
+                    .map(|number| format!("${number}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
             );
         }
         let condition = filter.sql(&mut parameters);
@@ -219,7 +226,7 @@ impl<'s> LexicalQuery<'s> {
              allowed AS {materialized} (SELECT posting.document, posting.bound FROM bound AS posting {allowed}),
              best AS MATERIALIZED (
                  SELECT document, bound FROM allowed WHERE bound >= $6 AND bound >= (
-                     SELECT min(bound) FROM (SELECT bound FROM allowed ORDER BY bound DESC LIMIT $5) AS highest
+                     SELECT min(bound) * (1 - 2 * {SLACK}::float8) FROM (SELECT bound FROM allowed ORDER BY bound DESC LIMIT $5) AS highest
                  )
              )
              SELECT best.document, best.bound, d.path, d.date, d.kind, d.chunk_words,
@@ -275,8 +282,7 @@ impl<'s> LexicalQuery<'s> {
                 let (max_count, min_words) = own.bound();
                 rows.documents.push(*document as i32);
                 rows.weights.push(weight);
-                let numbers =
-                    [own.count() as i32, *words, max_count as i32, min_words as i32];
+                let numbers = [own.count() as i32, *words, max_count as i32, min_words as i32];
                 rows.numbers.iter_mut().zip(numbers).for_each(|(column, own)| column.push(own));
                 rows.is_test.push(*is_test);
             }
@@ -358,11 +364,27 @@ pub(crate) fn query(
     sql: String,
     parameters: Vec<Parameter>,
 ) -> Result<Vec<tokio_postgres::Row>, DocsError> {
+    query_with(connection, String::new(), sql, parameters)
+}
+
+/// Runs a query with settings of the transaction, in one round trip.
+pub(crate) fn query_with(
+    connection: &Connection,
+    settings: String,
+    sql: String,
+    parameters: Vec<Parameter>,
+) -> Result<Vec<tokio_postgres::Row>, DocsError> {
     connection.call(move |client, _| async move {
         let parameters: Vec<(&(dyn ToSql + Sync), Type)> = parameters
             .iter()
             .map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()))
             .collect();
-        client.query_typed(&sql, &parameters).await
+        let query = client.query_typed(&sql, &parameters);
+        if settings.is_empty() {
+            return query.await;
+        }
+        let (set, rows) = tokio::join!(biased; client.batch_execute(&settings), query);
+        set?;
+        rows
     })
 }

@@ -16,7 +16,7 @@ use tokio_postgres::types::Type;
 use crate::connection::{Connection, Pool};
 use crate::filter::{DocumentFilter, Parameter};
 use crate::lexical::{Documents, LexicalQuery, Ranked, date, query};
-use crate::vectors::{EXACT_MAX_CHUNKS, VectorQuery};
+use crate::vectors::VectorQuery;
 use crate::{vectors, verify};
 
 /// Begins a transaction. A search that takes longer than 30 seconds, and a snapshot that is not used for two minutes, end with
@@ -189,7 +189,8 @@ impl Snapshot {
             connection: &self.connection,
             collection: self.collection,
             vector: &vector,
-            is_indexed: self.has_index && self.stats.chunks > EXACT_MAX_CHUNKS,
+            is_indexed: self.has_index
+                && self.stats.chunks > self.connection.pool.address.exact_max_chunks,
         };
         let order = order(options.prefer_recent);
         let ranked = self.take_matching(options.semantic_k, filter, |count| {

@@ -1,6 +1,9 @@
 //! Figures of large collections, for docs/postgres.md. Run by hand, optimized:
 //!
-//! `PANNIER_SCALE=100000 cargo test --release -p pannier-postgres --test scale -- --ignored --nocapture --test-threads 1`
+//! `PANNIER_SCALE=10000,100000 cargo test --release -p pannier-postgres --test scale -- --ignored --nocapture --test-threads 1`
+//!
+//! A million chunks take 12 GB in the folder of temporary files, and half an hour. `PANNIER_POSTGRES_OPTIONS` has options of the
+//! server, as in `-c shared_buffers=1GB`. With `PANNIER_SERVER`, the collection of a server that runs is filled or measured again.
 #![cfg(unix)]
 
 mod support;
@@ -30,7 +33,7 @@ fn fill(database: &Database, first: usize, count: usize, options: &BuildOptions<
         let documents: Vec<(String, String)> = (start..(start + 2_048).min(first + count))
             .map(|number| {
                 let text = text(&mut Numbers(number as u64 * 7_919 + 1), 110);
-                (format!("folder{}/{number}.txt", number % 97), text)
+                (path(number), text)
             })
             .collect();
         let documents: Vec<(&str, &str)> =
@@ -122,7 +125,15 @@ fn fill_by_sql(address: &str, first: usize, end: usize) {
     support::server().unwrap().sql(address, &sql);
 }
 
+/// Returns the path of a document that `fill` writes.
+fn path(number: usize) -> String {
+    format!("folder{}/{number}.txt", number % 97)
+}
+
 fn prepare(database: &Database) {
+    if database.snapshot().is_ok() {
+        return;
+    }
     let scratch = Scratch::new();
     scratch.write("first.md", "first");
     database
@@ -135,21 +146,26 @@ fn prepare(database: &Database) {
 fn lexical_search_and_updates() {
     let Some((database, address)) = database() else { return };
     let server = support::server().unwrap();
-    let scale = std::env::var("PANNIER_SCALE").ok().and_then(|scale| scale.parse().ok());
-    let scale: usize = scale.unwrap_or(100_000);
+    let sizes = std::env::var("PANNIER_SCALE").unwrap_or_else(|_| "10000,100000".to_owned());
+    let sizes: Vec<usize> = sizes.split(',').map(|size| size.parse().unwrap()).collect();
     prepare(&database);
-    let mut done = 0;
-    for size in [scale / 10, scale] {
-        fill_by_sql(&address, done, size);
-        done = size;
+    let done = "SELECT count(*) FROM pannier.document WHERE path LIKE 'generated/%'";
+    let mut done: usize = server.sql(&address, done).trim().parse().unwrap();
+    for size in &sizes {
+        let started = Instant::now();
+        for first in (done..*size).step_by(100_000) {
+            fill_by_sql(&address, first, (first + 100_000).min(*size));
+        }
+        done = done.max(*size);
         server.sql(&address, "VACUUM ANALYZE");
-        let sizes = server.sql(
+        eprintln!("{size} chunks, generated in {:?}", started.elapsed());
+        let tables = server.sql(
             &address,
             "SELECT relname, pg_size_pretty(pg_table_size(c.oid)), pg_size_pretty(pg_indexes_size(c.oid))
              FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-             WHERE nspname = 'pannier' AND relkind = 'r' ORDER BY relname",
+             WHERE nspname = 'pannier' AND relname IN ('chunk', 'document', 'posting') ORDER BY relname",
         );
-        eprintln!("{size} chunks: {}", sizes.trim().replace('\n', "; "));
+        eprintln!("table and indexes: {}", tables.trim().replace('\n', "; "));
         let mut numbers = Numbers(4_711);
         let mut query = |low: usize, high: usize| -> String {
             let words = (0..4).map(|_| word(low + numbers.next(high - low)) + " ");
@@ -158,8 +174,8 @@ fn lexical_search_and_updates() {
         // The word of rank r is in about 80 / (r * ln 50000) of the chunks: in less than a tenth from rank 75.
         let selective: Vec<String> = (0..200).map(|_| query(100, 5_000)).collect();
         let frequent: Vec<String> = (0..50).map(|_| query(5, 60)).collect();
-        // The same number of matches in a tenth and in all of the chunks.
-        let factor = if size == scale { 10 } else { 1 };
+        // The same number of matches in all sizes: the rarer the words, the more chunks.
+        let factor = size / sizes[0];
         let same: Vec<String> = (0..200).map(|_| query(400 * factor, 500 * factor)).collect();
         selective[..20].iter().for_each(|query| search(&database, query));
         for (name, queries) in
@@ -175,9 +191,19 @@ fn lexical_search_and_updates() {
             database.put(&[("changed.txt", &text)], &BuildOptions::default()).unwrap();
         });
         eprintln!("one changed document: {changed}");
+        let (count, before) = (4_096, processor_ms());
+        let time = fill(&database, 0, count, &BuildOptions::default());
+        let after = processor_ms();
+        let mean = |index: usize| (after[index] - before[index]) / count as f64;
+        eprintln!(
+            "loading: {:.0} chunks/s; processor for each: server {:.2} ms, client {:.2} ms",
+            count as f64 / time.as_secs_f64(),
+            mean(0),
+            mean(1)
+        );
+        let paths: Vec<String> = (0..count).map(path).collect();
+        database.remove(&paths.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
     }
-    let time = fill(&database, 0, 4_096, &BuildOptions::default());
-    eprintln!("loading: {:.0} chunks/s", 4_096.0 / time.as_secs_f64());
 }
 
 #[test]
@@ -216,7 +242,7 @@ fn the_index_of_vectors_finds_nearly_all() {
         .map(|number| {
             let text = text(&mut Numbers(number as u64 * 7_919 + 1), 110);
             let vector = &embedder.embed(&[&text]).unwrap()[0];
-            (-dot_product(vector, query), format!("folder{}/{number}.txt", number % 97))
+            (-dot_product(vector, query), path(number))
         })
         .collect();
     products.sort_unstable();
