@@ -44,12 +44,13 @@ pub(crate) fn indexed_type(dimensions: u32) -> Option<String> {
 }
 
 /// Returns the settings of a transaction that searches the index. Long vectors are stored apart from their rows, so the planner
-/// takes reading all of them for cheap.
-fn settings(limit: i64) -> String {
+/// takes reading and sorting all of them for cheap. With a filter, that may be cheap, and the planner decides.
+fn settings(limit: i64, is_filtered: bool) -> String {
     let ef = EF_SEARCH_FACTOR.saturating_mul(limit).clamp(MIN_EF_SEARCH, MAX_EF_SEARCH);
+    let sort = if is_filtered { "on" } else { "off" };
     format!(
         "SET LOCAL hnsw.ef_search = {ef}; SET LOCAL hnsw.iterative_scan = strict_order;
-         SET LOCAL enable_seqscan = off"
+         SET LOCAL enable_sort = {sort}"
     )
 }
 
@@ -158,7 +159,9 @@ impl VectorQuery<'_> {
             self.collection
         );
         let rows = match is_indexed {
-            true => query_with(self.connection, settings(limit), sql, parameters)?,
+            true => {
+                query_with(self.connection, settings(limit, !filter.is_empty), sql, parameters)?
+            }
             false => query(self.connection, sql, parameters)?,
         };
         let count = rows.len();

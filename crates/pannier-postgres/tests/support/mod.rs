@@ -116,6 +116,26 @@ impl Server {
         Ok(server)
     }
 
+    /// Starts a standby that follows this server.
+    pub(crate) fn replicate(&self) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("pannier-pgd-{}-{}", std::process::id(), unique()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let made = as_user(&self.programs.join("pg_basebackup"))
+            .args(["-U", "pannier", "-R", "-c", "fast", "-h"])
+            .arg(&self.folder)
+            .arg("-D")
+            .arg(folder.join("data"))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let shell = Self::run(&self.programs, &folder);
+        let server = Self { folder, programs: self.programs.clone(), shell };
+        server.wait();
+        server
+    }
+
     fn run(programs: &Path, folder: &Path) -> Child {
         let user: Vec<String> = user_prefix();
         let script = format!(
