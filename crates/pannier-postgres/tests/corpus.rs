@@ -334,8 +334,8 @@ fn large_collections_use_the_index_of_vectors() {
             own.filters.paths = vec!["notes/Note1?.md".to_owned()];
         });
         assert_same(&folder, &snapshot, "word1", &filtered, query);
-        drop(snapshot);
-        // Statistics of a connection arrive when it is idle.
+        // Statistics of a connection arrive when it ends.
+        drop((snapshot, database));
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while scans() == 0 && !kind.is_empty() && std::time::Instant::now() < deadline {
             std::thread::sleep(std::time::Duration::from_millis(100));

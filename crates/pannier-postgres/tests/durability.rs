@@ -238,7 +238,9 @@ fn a_killed_loader_or_server_leaves_whole_documents() {
     let documents = if is_long() { 4_000 } else { 1_500 };
     (0..documents).for_each(|path| scratch.write(&format!("{path}.md"), &revision(path, 0)));
     let mut numbers = Numbers(17);
-    let rounds = if is_long() { 20 } else { 3 };
+    // In turn: the loader and the server.
+    let rounds = if is_long() { 40 } else { 4 };
+    let mut interrupted = 0;
     for round in 0..rounds {
         // Each round changes some, so that there is work.
         for path in (round..documents).step_by(3) {
@@ -250,13 +252,15 @@ fn a_killed_loader_or_server_leaves_whole_documents() {
             0 => child.kill().unwrap(),
             _ => server.crash(),
         }
-        child.wait().unwrap();
+        interrupted += usize::from(!child.wait().unwrap().success());
         let database = Database::new(&address).unwrap();
         if let Ok(snapshot) = database.snapshot() {
             check_revisions(&search(&snapshot, "marker path7 path300 path1200"));
             assert_eq!(snapshot.verify().unwrap(), [""; 0], "round {round}");
         }
     }
+    eprintln!("{interrupted} of {rounds} loads were interrupted");
+    assert!(interrupted > 0);
     assert!(loader(&address, &scratch.docs()).wait().unwrap().success());
     let database = Database::new(&address).unwrap();
     let snapshot = database.snapshot().unwrap();

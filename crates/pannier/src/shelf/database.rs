@@ -16,6 +16,16 @@ pub(crate) fn address(path: &Path) -> Option<&str> {
     (begins_with("postgres://") || begins_with("postgresql://")).then_some(text)
 }
 
+/// Names another collection in an address.
+pub(crate) fn with_collection(address: &str, name: &str) -> String {
+    let (start, options) = address.split_once('?').unwrap_or((address, ""));
+    let is_other = |option: &&str| !option.is_empty() && !option.starts_with("collection=");
+    let mut options: Vec<String> = options.split('&').filter(is_other).map(str::to_owned).collect();
+    let name: String = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    options.push(format!("collection={name}"));
+    format!("{start}?{}", options.join("&"))
+}
+
 /// A collection of a database.
 #[derive(Debug)]
 pub(crate) struct DatabaseIndex {
