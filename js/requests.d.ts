@@ -1,4 +1,4 @@
-// Written by scripts/types.mjs from docs/openapi.json.
+// Written by scripts/types.mjs from docs/reference/openapi.json.
 
 /** An item that can be selected. */
 export interface Item {

@@ -1,11 +1,11 @@
-// Writes requests.d.ts from the schemas of requests in docs/openapi.json, which derive from the request types in Rust.
+// Writes requests.d.ts from the schemas of requests in docs/reference/openapi.json, which derive from the request types in Rust.
 // usage: node scripts/types.mjs [--check]
 
 import { readFileSync, writeFileSync } from "node:fs";
 
 const REQUESTS = ["ChatRequest", "CountRequest", "PackRequest", "SmallestBudgetRequest", "LossRequest", "SweepRequest"];
 const file = new URL("../requests.d.ts", import.meta.url);
-const { schemas } = JSON.parse(readFileSync(new URL("../../docs/openapi.json", import.meta.url), "utf8")).components;
+const { schemas } = JSON.parse(readFileSync(new URL("../../docs/reference/openapi.json", import.meta.url), "utf8")).components;
 const ITEM = schemas.PackRequest.properties.items.items;
 
 const camelCase = (name) => name.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());
@@ -47,7 +47,7 @@ function members(schema, indent) {
 }
 
 const parts = [
-  "// Written by scripts/types.mjs from docs/openapi.json.\n",
+  "// Written by scripts/types.mjs from docs/reference/openapi.json.\n",
   `/** An item that can be selected. */\nexport interface Item {\n${members(ITEM, "  ")}}\n`,
   ...REQUESTS.map((name) => {
     const { items: pool, ...properties } = schemas[name].properties;

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = [ROOT / "README.md", ROOT / "python" / "README.md", ROOT / "docs" / "python.md", *sorted((ROOT / "docs" / "python").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "python" / "README.md", ROOT / "docs" / "reference" / "python.md"]
 PAGES += [page for page in sorted((ROOT / "docs" / "how-to").glob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
 MODULES = sorted(module.name for module in pkgutil.walk_packages(pannier.__path__, "pannier."))
 FRAMEWORKS = {
@@ -30,7 +30,7 @@ def example(page: pathlib.Path) -> str:
 
 
 def require(name: str) -> None:
-    framework = FRAMEWORKS.get(name.replace("-", "_"))
+    framework = FRAMEWORKS.get(name.removeprefix("use-with-").replace("-", "_"))
     if framework is not None:
         pytest.importorskip(framework, reason="the adapters for frameworks; .ci/python --long tests them")
 
@@ -67,6 +67,6 @@ if __name__ == "__main__":
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for page in PAGES:
-        if page.parent.name != "python" or page.name == "README.md":
+        if not page.name.startswith("use-with-"):
             name = re.sub(r"\W", "_", str(page.relative_to(ROOT).with_suffix("")))
             (folder / f"{name}.py").write_text(example(page), encoding="utf-8")

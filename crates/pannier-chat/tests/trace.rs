@@ -80,7 +80,7 @@ fn without_pressure_nothing_changes() {
 /// The documented JSON has the keys of the real one.
 #[test]
 fn documented_json_matches() {
-    let page = include_str!("../../../docs/json.md");
+    let page = include_str!("../../../docs/reference/json.md");
     let block = page.split("## Sessions").nth(1).unwrap().split("```json").nth(1).unwrap();
     let documented: serde_json::Value =
         serde_json::from_str(block.split("```").next().unwrap()).unwrap();

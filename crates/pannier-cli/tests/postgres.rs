@@ -1,4 +1,4 @@
-//! Every command of docs/postgres.md, with a real server, and what errors and receipts say.
+//! Every command of docs/reference/postgres.md, with a real server, and what errors and receipts say.
 #![cfg(unix)]
 
 #[path = "../../pannier-postgres/tests/support/mod.rs"]
@@ -41,7 +41,7 @@ fn the_commands_of_the_document_run() {
     let mut copy = Command::new("cp");
     copy.arg("-r").arg(root.join("examples/handbook")).arg(scratch.0.join("handbook"));
     assert!(copy.status().unwrap().success());
-    let document = fs::read_to_string(root.join("docs/postgres.md")).unwrap();
+    let document = fs::read_to_string(root.join("docs/reference/postgres.md")).unwrap();
     let mut commands = 0;
     for block in document.split("```sh\n").skip(1) {
         let block = block.split("```").next().unwrap();

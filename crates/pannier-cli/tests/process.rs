@@ -263,7 +263,7 @@ fn a_knapsack_that_is_not_exact_warns() {
 #[test]
 fn committed_schema_is_up_to_date() {
     let schema = run(&["policy", "schema"]).stdout;
-    let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policy.schema.json");
+    let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/policy.schema.json");
     assert_eq!(String::from_utf8(schema).unwrap(), std::fs::read_to_string(committed).unwrap());
 }
 

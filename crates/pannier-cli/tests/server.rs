@@ -67,7 +67,7 @@ fn read(mut stream: TcpStream) -> String {
 fn page_shows_what_the_server_answers() {
     let folder = folder("page");
     let server = serve(&folder, &["--log-level", "warn"]);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/server.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/server.md");
     let page = fs::read_to_string(&path).unwrap();
     let (mut shown, mut routes) = (String::new(), Vec::new());
     let (mut is_output, mut is_console) = (false, false);

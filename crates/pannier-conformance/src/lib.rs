@@ -1,6 +1,6 @@
 //! Runs conformance vectors against the engine.
 //!
-//! A vector is a TOML file with items, a configuration and the expected result; `docs/conformance.md` describes the format.
+//! A vector is a TOML file with items, a configuration and the expected result; `docs/internals/conformance.md` describes the format.
 //! A vector passes only if something was compared and nothing differed. A vector that the runner does not understand is
 //! counted separately, and a suite with such a vector is not clean.
 //!

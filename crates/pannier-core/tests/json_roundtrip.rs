@@ -353,7 +353,7 @@ fn an_item_is_an_object_and_not_a_list_of_its_fields() {
 /// The examples of the documentation are read, and written back as they stand.
 #[test]
 fn the_documented_forms_are_the_real_ones() {
-    let page = include_str!("../../../docs/json.md");
+    let page = include_str!("../../../docs/reference/json.md");
     let blocks: Vec<&str> = page.split("```json").skip(1).collect();
     let block = |i: usize| -> Value {
         serde_json::from_str(blocks[i].split("```").next().unwrap()).unwrap()

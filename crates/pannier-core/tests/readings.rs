@@ -1,5 +1,5 @@
 //! One test for each decision that the engine makes where its specification is silent or says two
-//! things. The names and the questions are those of `docs/readings.md`.
+//! things. The names and the questions are those of `docs/internals/spec-decisions.md`.
 
 mod support;
 

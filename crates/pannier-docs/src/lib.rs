@@ -25,11 +25,11 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/documents.md")]
+#[doc = include_str!("../../../docs/reference/documents.md")]
 struct Guide;
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/assembly.md")]
+#[doc = include_str!("../../../docs/explanation/retrieval.md")]
 struct AssemblyGuide;
 
 mod assemble;

@@ -412,7 +412,7 @@ proptest! {
 /// The documented JSON has the keys of the real one, in the same order.
 #[test]
 fn documented_json_matches() {
-    let page = include_str!("../../../docs/json.md");
+    let page = include_str!("../../../docs/reference/json.md");
     let block =
         page.split("### An assembled context").nth(1).unwrap().split("```json").nth(1).unwrap();
     let documented: serde_json::Value =

@@ -18,7 +18,7 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/memory.md")]
+#[doc = include_str!("../../../docs/reference/memory-format.md")]
 struct Guide;
 
 mod add;

@@ -710,7 +710,7 @@ fn options_out_of_range_are_an_error() {
 #[test]
 fn documented_json_matches_the_output() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let guide = std::fs::read_to_string(root.join("docs/memory.md")).unwrap();
+    let guide = std::fs::read_to_string(root.join("docs/reference/memory-format.md")).unwrap();
     let mut blocks = guide.split("```json\n").skip(1).filter_map(|block| block.split("```").next());
     let documented = blocks.find(|block| block.contains("tokens_used")).unwrap();
     let memory = Folder::find(root.join("examples/harbour")).unwrap().read().unwrap();

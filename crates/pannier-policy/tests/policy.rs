@@ -996,14 +996,17 @@ proptest! {
 #[cfg(feature = "schema")]
 #[test]
 fn the_committed_schema_is_the_generated_one() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policy.schema.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/policy.schema.json");
     let generated = serde_json::to_string_pretty(&Policy::schema()).unwrap() + "\n";
     #[allow(clippy::disallowed_methods, reason = "a test may look at its environment")]
     if std::env::var("PANNIER_BLESS").is_ok() {
         std::fs::write(path, &generated).unwrap();
     }
     let committed = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(committed == generated, "docs/policy.schema.json is out of date; see this test");
+    assert!(
+        committed == generated,
+        "docs/reference/policy.schema.json is out of date; see this test"
+    );
 }
 
 /// What the reader knows and what the schema knows are the same keys, part by part.
@@ -1060,7 +1063,7 @@ fn nesting_is_limited_by_the_format_and_not_by_the_stack() {
 /// The example of the documentation is a policy, and its error is the real one.
 #[test]
 fn the_documented_policy_is_valid() {
-    let page = include_str!("../../../docs/policies.md");
+    let page = include_str!("../../../docs/reference/policy.md");
     let block = |fence: &str| page.split(fence).nth(1).unwrap().split("```").next().unwrap();
     let example = block("```toml");
     let policy = read(example).unwrap();

@@ -387,7 +387,7 @@ fn a_receipt_records_the_level_of_each_form() {
 /// The example of the documentation is a receipt, and is written back as it stands.
 #[test]
 fn the_documented_receipt_is_valid() {
-    let page = include_str!("../../../docs/json.md");
+    let page = include_str!("../../../docs/reference/json.md");
     let mut blocks = page.split("```json").skip(1).map(|block| block.split("```").next().unwrap());
     let block = blocks.find(|block| block.contains("\"receipt\": ")).unwrap();
     let shown: serde_json::Value = serde_json::from_str(block).unwrap();

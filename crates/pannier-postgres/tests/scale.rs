@@ -1,4 +1,4 @@
-//! Figures of large collections, for docs/postgres.md. Run by hand, optimized:
+//! Figures of large collections, for docs/reference/postgres.md. Run by hand, optimized:
 //!
 //! `PANNIER_SCALE=10000,100000 cargo test --release -p pannier-postgres --test scale -- --ignored --nocapture --test-threads 1`
 //!

@@ -24,7 +24,7 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/tokens.md")]
+#[doc = include_str!("../../../docs/reference/tokenizers.md")]
 struct Guide;
 
 mod calibrate;

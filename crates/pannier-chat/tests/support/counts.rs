@@ -1,6 +1,6 @@
 //! An independent count of requests: the published framing rules over `serde_json` values, and texts by `tiktoken-rs`.
 //!
-//! The rules are those of `docs/chat.md`. A request costs 3 for the start of the response, its fixed fields, and its
+//! The rules are those of `docs/explanation/valid-transcripts.md`. A request costs 3 for the start of the response, its fixed fields, and its
 //! messages. Every text is counted by itself. Arguments that are objects are counted with a space after each comma and
 //! colon. Media cost a constant, and the text of a placeholder.
 

@@ -210,7 +210,7 @@ impl ServerArguments {
         let server = Server::open(config)?;
         let _watcher = self.watcher()?;
         if std::io::stdin().is_terminal() {
-            let note = "waiting for an MCP client on standard input; see docs/mcp.md to register the server";
+            let note = "waiting for an MCP client on standard input; see docs/reference/mcp.md to register the server";
             output::note(note);
         }
         Ok(server.serve_stdio()?)

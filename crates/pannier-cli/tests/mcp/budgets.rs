@@ -219,8 +219,8 @@ fn no_answer_exceeds_its_budget() {
     measure(&mut client, "search_docs", "search_docs detail", &detailed, &[], &mut rows);
     let pages = documents(&fixture.0.join("docs"));
     let mut read = search.clone();
-    read.push(json!({ "paths": ["mcp.md", "json.md"] }));
-    read.push(json!({ "paths": ["openapi.json", "glossary.md", "telemetry.md"] }));
+    read.push(json!({ "paths": ["reference/mcp.md", "reference/json.md"] }));
+    read.push(json!({ "paths": ["reference/openapi.json", "reference/glossary.md", "reference/telemetry.md"] }));
     measure(&mut client, "read_docs", "read_docs", &read, &pages, &mut rows);
     let list = [
         json!({}),
@@ -265,7 +265,7 @@ fn no_answer_exceeds_its_budget() {
     let entries: Vec<Value> =
         ids.iter().map(|id| json!({ "ids": [id] })).chain([json!({ "ids": ids })]).collect();
     measure(&mut client, "get_memory", "get_memory ids", &entries, &[], &mut rows);
-    let items = paragraphs(&root.join("docs"));
+    let items = paragraphs(&root.join("docs/reference"));
     let pack = [
         json!({ "items": items, "query": "budget" }),
         json!({ "items": items, "policy": "rag", "query": "index" }),

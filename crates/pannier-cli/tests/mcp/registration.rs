@@ -1,4 +1,4 @@
-//! The registrations in docs/mcp.md: each starts a working server.
+//! The registrations in docs/reference/mcp.md: each starts a working server.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn project(name: &str) -> Fixture {
 
 #[test]
 fn every_documented_registration_starts_a_server() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mcp.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/mcp.md");
     let document = fs::read_to_string(path).unwrap();
     let fixture = project("registration");
     let mut entries: Vec<Value> = Vec::new();

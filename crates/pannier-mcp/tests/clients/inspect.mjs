@@ -1,5 +1,5 @@
 // Drives the server with the Inspector's command line, over its pipes and over HTTP, and asks it whether the schemas of the
-// tools would trouble any client. Also hands it the registration of docs/mcp.md. Usage: inspect.mjs PROGRAM FOLDER URL PACKAGES
+// tools would trouble any client. Also hands it the registration of docs/reference/mcp.md. Usage: inspect.mjs PROGRAM FOLDER URL PACKAGES
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 
 const [program, folder, url, packages] = process.argv.slice(2);
 const inspector = `${packages}/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js`;
-const document = readFileSync(new URL("../../../../docs/mcp.md", import.meta.url), "utf8");
+const document = readFileSync(new URL("../../../../docs/reference/mcp.md", import.meta.url), "utf8");
 
 function inspect(config, ...words) {
   const path = `${folder}/inspector.json`;

@@ -1,4 +1,4 @@
-// Gives hosts the registrations of docs/mcp.md, in folders of their own: Claude Code must connect, and Codex must read what it
+// Gives hosts the registrations of docs/reference/mcp.md, in folders of their own: Claude Code must connect, and Codex must read what it
 // is given. Usage: register.mjs PROGRAM FOLDER CLAUDE CODEX, where a host that is not there is `none`
 
 import assert from "node:assert/strict";
@@ -7,7 +7,7 @@ import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
 const [program, served, claude, codex] = process.argv.slice(2);
-const document = readFileSync(new URL("../../../../docs/mcp.md", import.meta.url), "utf8");
+const document = readFileSync(new URL("../../../../docs/reference/mcp.md", import.meta.url), "utf8");
 const project = `${served}/project`;
 const home = `${served}/home`;
 mkdirSync(`${home}/.codex`, { recursive: true });

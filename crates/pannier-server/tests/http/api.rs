@@ -194,7 +194,7 @@ fn openapi(server: &Server) -> Value {
 fn openapi_document_equals_the_file() {
     let server = Server::start(Default::default(), |_| {});
     let text = server.get("/v1/openapi.json", "").body;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/openapi.json");
     if std::env::var_os("PANNIER_BLESS").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
