@@ -172,7 +172,11 @@ fn a_flag_names_the_collection() {
     }
     // Without a folder, the documents of another one would be removed.
     let other = run(&["docs", "index"]);
-    assert!(!other.status.success() && text(&other).contains("name the folder"), "{}", text(&other));
+    assert!(
+        !other.status.success() && text(&other).contains("name the folder"),
+        "{}",
+        text(&other)
+    );
     // The rules of the same folder are remembered.
     scratch.write("a/notes.txt", "deploy");
     for glob in [["--glob", "*.md"].as_slice(), &[]] {
@@ -215,8 +219,8 @@ fn servers_take_addresses_from_their_settings() {
         let answer = post(&server.address, "/v1/search", &body.to_string());
         assert_eq!(answer.contains("HTTP/1.1 200"), is_known, "{answer}");
         assert_eq!(answer.contains("on Fridays"), is_known, "{answer}");
-        // A client that sends a password gets no more than what it sent.
-        answers.push_str(&answer.replace(&address, ""));
+        // A message names what the client sent.
+        answers.push_str(&answer.replace(index, ""));
     }
     let body = serde_json::json!({ "query": "deploy", "index": "team", "collection": "default" });
     let refused = post(&server.address, "/v1/search", &body.to_string());
@@ -286,10 +290,23 @@ fn hostile_input_never_shows_sql() {
     ] {
         let output = run(&arguments);
         let text = text(&output);
-        for word in ["SELECT", "syntax error", "db error", "ERROR:", "panicked", "SQLSTATE", "reports the error"] {
-            assert!(!text.contains(word) || arguments[2].contains(word), "{arguments:?}: {text:.300}");
+        for word in [
+            "SELECT",
+            "syntax error",
+            "db error",
+            "ERROR:",
+            "panicked",
+            "SQLSTATE",
+            "reports the error",
+        ] {
+            assert!(
+                !text.contains(word) || arguments[2].contains(word),
+                "{arguments:?}: {text:.300}"
+            );
         }
-        let is_clear = output.status.success() || text.starts_with("error: ");
+        let is_clear =
+            ["error: ", "No passage matches"].iter().any(|start| text.starts_with(start));
+        let is_clear = is_clear || output.status.success();
         assert!(is_clear, "{arguments:?}: {text:.300}");
     }
     let verified = run(&["docs", "verify"]);
