@@ -10,6 +10,9 @@ use crate::connection::{Connection, Pool};
 use crate::snapshot::CollectionRow;
 use crate::vectors;
 
+/// The first key of the lock under which the index of a collection is created.
+const INDEX_LOCK: i32 = 0x70616e;
+
 /// Reads the current collection of a pool's name, or its draft.
 pub(crate) fn read_collection(
     connection: &Connection,
@@ -77,12 +80,24 @@ pub(crate) async fn create_index(
     if u64::try_from(count).unwrap_or_default() <= pool.address.exact_max_chunks {
         return Ok(());
     }
+    // One session creates it. An index that another one has not finished is not valid, and is created again.
+    let lock = format!("SELECT pg_try_advisory_lock({INDEX_LOCK}, {id})");
+    if !client.query_typed_one(&lock, &[]).await?.get::<_, bool>(0) {
+        return Ok(());
+    }
     let (name, class) = (vectors::index_name(id), kind.split('(').next().unwrap_or_default());
+    let invalid = format!(
+        "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('pannier.{name}') AND NOT indisvalid"
+    );
+    if client.query_typed_opt(&invalid, &[]).await?.is_some() {
+        client.batch_execute(&format!("DROP INDEX pannier.{name}")).await?;
+    }
     client
         .batch_execute(&format!(
             "CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON pannier.embedding
-             USING hnsw ((vector::{kind}) {class}_ip_ops) WITH (m = 16, ef_construction = 128)
-             WHERE collection = {id}"
+             USING hnsw ((vector::{kind}) {class}_ip_ops) WITH ({}) WHERE collection = {id}",
+            vectors::HNSW
         ))
-        .await
+        .await?;
+    client.batch_execute(&format!("SELECT pg_advisory_unlock({INDEX_LOCK}, {id})")).await
 }

@@ -60,8 +60,7 @@ impl Totals {
             self.code_chunks,
         ];
         let numbers = numbers.map(|number| number.to_string()).join(", ");
-        let sql =
-            format!("INSERT INTO pannier.delta VALUES ({}, {numbers}, {version})", collection);
+        let sql = format!("INSERT INTO pannier.delta VALUES ({collection}, {numbers}, {version})");
         client.batch_execute(&sql).await
     }
 }

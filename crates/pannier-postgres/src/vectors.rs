@@ -23,10 +23,12 @@ const MAX_SINGLE_DIMENSIONS: u32 = 2_000;
 /// Above, pgvector has no index, and search is exact.
 const MAX_INDEXED_DIMENSIONS: u32 = 4_000;
 
-/// The candidates that a search of the index keeps, for each that is asked for, and at least; the limit is that of pgvector.
-const EF_SEARCH_FACTOR: i64 = 4;
-const MIN_EF_SEARCH: i64 = 400;
-const MAX_EF_SEARCH: i64 = 1_000;
+/// The neighbors of a vector in the index, and the candidates for them. With less, the index misses more.
+pub(crate) const HNSW: &str = "m = 24, ef_construction = 256";
+
+/// The candidates that a search of the index keeps: as many as pgvector allows. With 400, it takes half the time and misses four
+/// times as many; see the figures in docs/reference/postgres.md.
+const EF_SEARCH: u32 = 1_000;
 
 /// Returns the name of the index of a collection.
 pub(crate) fn index_name(collection: i32) -> String {
@@ -45,11 +47,10 @@ pub(crate) fn indexed_type(dimensions: u32) -> Option<String> {
 
 /// Returns the settings of a transaction that searches the index. Long vectors are stored apart from their rows, so the planner
 /// takes reading and sorting all of them for cheap. With a filter, that may be cheap, and the planner decides.
-fn settings(limit: i64, is_filtered: bool) -> String {
-    let ef = EF_SEARCH_FACTOR.saturating_mul(limit).clamp(MIN_EF_SEARCH, MAX_EF_SEARCH);
+fn settings(is_filtered: bool) -> String {
     let sort = if is_filtered { "on" } else { "off" };
     format!(
-        "SET LOCAL hnsw.ef_search = {ef}; SET LOCAL hnsw.iterative_scan = strict_order;
+        "SET LOCAL hnsw.ef_search = {EF_SEARCH}; SET LOCAL hnsw.iterative_scan = strict_order;
          SET LOCAL enable_sort = {sort}"
     )
 }
@@ -159,9 +160,7 @@ impl VectorQuery<'_> {
             self.collection
         );
         let rows = match is_indexed {
-            true => {
-                query_with(self.connection, settings(limit, !filter.is_empty), sql, parameters)?
-            }
+            true => query_with(self.connection, settings(!filter.is_empty), sql, parameters)?,
             false => query(self.connection, sql, parameters)?,
         };
         let count = rows.len();

@@ -342,6 +342,13 @@ fn large_collections_use_the_index_of_vectors() {
         }
         assert_eq!(scans() > 0, !kind.is_empty(), "{dimensions}");
     }
+    // An index whose creation was interrupted is created again.
+    let broken = "UPDATE pg_index SET indisvalid = false WHERE indexrelid::regclass::text LIKE '%embedding_hnsw_%'";
+    server.sql(&address, broken);
+    let large = database.with_collection("d96").unwrap().with_exact_max_chunks(50).unwrap();
+    large.create_vector_index().unwrap();
+    let invalid = "SELECT count(*) FROM pg_index WHERE NOT indisvalid AND indrelid = 'pannier.embedding'::regclass";
+    assert_eq!(server.sql(&address, invalid).trim(), "1");
     let wide = HashEmbedder::new(16_001);
     let wide = BuildOptions { vectors: VectorSource::Embedder(&wide), ..BuildOptions::default() };
     let error = database.build(&DocumentSource::new(scratch.docs()), &wide, &mut |_| {});

@@ -19,12 +19,12 @@ use crate::{Failure, Shelf};
 request! {
     /// The index of an operation.
     pub struct IndexOptions {
-        /// Index directory, or postgres://… [default: .pannier/index]
+        /// Index directory [default: .pannier/index]
         #[arg(long, alias = "cache", value_name = "DIR")]
         #[serde(alias = "cache")]
         pub index: Option<String>,
 
-        /// Collection of the database [default: that of its address]
+        /// Collection of a database, with --index postgres://…
         #[arg(long, value_name = "NAME", help_heading = "Advanced", hide_short_help = true)]
         #[serde(skip)]
         pub collection: Option<String>,
