@@ -185,6 +185,26 @@ fn a_flag_names_the_collection() {
     }
 }
 
+/// A variable names the replica that searches read from; indexing uses the address itself.
+#[test]
+fn a_variable_names_a_replica() {
+    let Some((_, address)) = support::database() else { return };
+    let scratch = Scratch::new();
+    scratch.write("deploy.md", "Do not deploy on Fridays.\n");
+    let run = |replica: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
+        command.args(arguments).args(["--index", &address]).current_dir(&scratch.0);
+        text(&command.env("PANNIER_POSTGRES_REPLICA", replica).output().unwrap())
+    };
+    let away = "postgres://me:hunter2@127.0.0.1:1/db";
+    let built = run(away, &["docs", "index", "docs"]);
+    assert!(built.contains("1 added"), "{built}");
+    let away = run(away, &["docs", "search", "deploy"]);
+    assert!(away.contains("the server is away") && !away.contains("hunter2"), "{away}");
+    let found = run(&address, &["docs", "search", "deploy"]);
+    assert!(found.contains("on Fridays"), "{found}");
+}
+
 /// The settings of a server name databases; its clients get names, over HTTP and MCP, and never an address.
 #[test]
 fn servers_take_addresses_from_their_settings() {

@@ -90,6 +90,15 @@ impl Database {
         Snapshot::open(self.replica.as_ref().unwrap_or(&self.pool))
     }
 
+    /// Opens the collection where it is written, even if searches read from a replica.
+    ///
+    /// # Errors
+    ///
+    /// As [`snapshot`](Self::snapshot).
+    pub fn primary_snapshot(&self) -> Result<Snapshot, DocsError> {
+        Snapshot::open(&self.pool)
+    }
+
     /// Writes new and changed documents into the collection, and removes those that are gone.
     ///
     /// Each batch of documents is a transaction, and unchanged documents are skipped. So an interrupted build is completed by the

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pannier_docs::{BuildOptions, BuildSummary, Corpus, DocumentSource, Progress};
+use pannier_docs::{BuildOptions, BuildSummary, Corpus, DocumentSource, Manifest, Progress};
 
 use crate::Failure;
 
@@ -58,6 +58,14 @@ impl DatabaseIndex {
     pub(crate) fn open(&self) -> Result<Arc<dyn Corpus>, Failure> {
         #[cfg(feature = "postgres")]
         return Ok(Arc::new(self.database.snapshot()?));
+        #[cfg(not(feature = "postgres"))]
+        Err(Failure::Request { path: "index".to_owned(), problem: String::new() })
+    }
+
+    /// Reads the manifest where the collection is written, which may be ahead of a replica.
+    pub(crate) fn manifest(&self) -> Result<Manifest, Failure> {
+        #[cfg(feature = "postgres")]
+        return Ok(self.database.primary_snapshot()?.manifest().clone());
         #[cfg(not(feature = "postgres"))]
         Err(Failure::Request { path: "index".to_owned(), problem: String::new() })
     }

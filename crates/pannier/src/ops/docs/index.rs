@@ -223,7 +223,7 @@ impl IndexRequest {
         let database = address(&index).map(DatabaseIndex::new).transpose()?;
         // Without a readable index, there is no model to take the identity of.
         let manifest = match &database {
-            Some(database) => database.open().map(|open| open.manifest().clone()),
+            Some(database) => database.manifest(),
             None => Manifest::open(&index).map_err(Failure::from),
         };
         let mut source = match &database {
