@@ -98,33 +98,51 @@ fn is_json(kind: &HeaderValue) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
+/// Returns why a request is not one for this server.
+fn foreign(app: &App, request: &Request) -> Option<Problem> {
+    match app.allowed.is_host(request.headers(), request.uri()) {
+        Some(true) => {}
+        Some(false) => {
+            let problem = Problem::new(StatusCode::FORBIDDEN, "forbidden", "this is another host");
+            return Some(problem.hint("use the server's own address, or start it with --allow-host"));
+        }
+        None => {
+            let message = "the request has no valid Host header, or two of them";
+            let problem = Problem::new(StatusCode::BAD_REQUEST, "invalid_input", message);
+            return Some(problem.hint("send one"));
+        }
+    }
+    if app.allowed.is_origin(request.headers()) {
+        return None;
+    }
+    let message = "the request comes from a page of another origin";
+    let problem = Problem::new(StatusCode::FORBIDDEN, "forbidden", message);
+    Some(problem.hint("start the server with --allow-origin"))
+}
+
+/// Rejects a request that is not for this server. The page needs no token.
+#[cfg(feature = "inspector")]
+pub(crate) async fn check_page(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match foreign(&app, &request) {
+        Some(problem) => problem.into(),
+        None => next.run(request).await,
+    }
+}
+
 /// Rejects a request that is not for this server, not allowed, or not JSON; otherwise adds its [`Client`].
 pub(crate) async fn check(
     State(app): State<Arc<App>>,
     mut request: Request,
     next: Next,
 ) -> Response {
+    if let Some(problem) = foreign(&app, &request) {
+        return problem.into();
+    }
     let headers = request.headers();
-    match app.allowed.is_host(headers, request.uri()) {
-        Some(true) => {}
-        Some(false) => {
-            return Problem::new(StatusCode::FORBIDDEN, "forbidden", "this is another host")
-                .hint("use the server's own address, or start it with --allow-host")
-                .into();
-        }
-        None => {
-            let message = "the request has no valid Host header, or two of them";
-            return Problem::new(StatusCode::BAD_REQUEST, "invalid_input", message)
-                .hint("send one")
-                .into();
-        }
-    }
-    if !app.allowed.is_origin(headers) {
-        let message = "the request comes from a page of another origin";
-        return Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
-            .hint("start the server with --allow-origin")
-            .into();
-    }
     let client = match app.tokens.is_empty() {
         true => request.extensions().get::<PeerAddress>().map_or_else(
             || Arc::from("unknown"),
