@@ -6,6 +6,8 @@ import { count, counted, el, oneLine, visible } from "./format.js";
 
 const MAX_RUNS = 20;
 const REFRESH_MILLISECONDS = 2000;
+// The start of a response follows the last block, so the next request does not begin with it.
+const PRIMING_TOKENS = 3;
 
 export class LiveError extends Error {
   constructor(message, status) {
@@ -286,9 +288,9 @@ export class GatewayView {
 export function gatewaySession({ session, budget, policy, prices, turns }) {
   const shown = turns.map((turn, index) => {
     const { tokens_in, tokens_sent, tokens_prefix } = turn;
-    const before = index > 0 ? turns[index - 1].tokens_sent : 0;
+    const before = index > 0 ? Math.max(0, turns[index - 1].tokens_sent - PRIMING_TOKENS) : 0;
     const written = tokens_sent - tokens_prefix;
-    const why = turn.is_batch ? "blocks were cut" : "the request begins with something else";
+    const why = turn.cuts > 0 ? "blocks were cut" : "the request begins with something else";
     return {
       tokens: tokens_sent,
       history: tokens_in,

@@ -1,7 +1,7 @@
 // The page: opens files, asks the engine, and connects the views.
 
 import { count, counted, el, oneLine, percent, visible } from "./format.js";
-import { FileError, decide, packedModel, policyQuery, readFiles, readItems } from "./model.js";
+import { FileError, applyDecision, decide, packedModel, policyQuery, readFiles, readItems } from "./model.js";
 import { Engine } from "./engine.js";
 import { COLORS, WindowView, divide, picture } from "./window.js";
 import { ListView } from "./list.js";
@@ -14,6 +14,7 @@ import { GatewayView, ServerView } from "./live.js";
 
 const $ = (id) => document.getElementById(id);
 const MAX_FILE_BYTES = 512 << 20;
+const LARGE_DATA = 1 << 20;
 const MAX_PRINTED_ROWS = 2000;
 const MAX_SWEPT_ITEMS = 20_000;
 const FORMS = {
@@ -132,7 +133,7 @@ async function show(next) {
   if (model.pool !== null && model.receipt !== undefined) void verify(model);
 }
 
-/** Compares the run with its receipt. It takes the engine as long as the decision, so the page is shown before. */
+/** Compares the run with its receipt. That takes as long as the decision, so the page is shown before. */
 async function verify(own) {
   try {
     const facts = JSON.parse(await engine.ask("verify", {}));
@@ -143,7 +144,7 @@ async function verify(own) {
 }
 
 function apply(target, decided) {
-  target.items = decide(target.items, decided);
+  applyDecision(target.items, decided);
   target.order = decided.order;
   target.window = decided.totals.ledger;
   target.exactness = decided.exactness;
@@ -591,6 +592,8 @@ $("home").addEventListener("click", () => {
 
 const data = $("data").textContent.trim();
 if (data !== "") {
+  // A large file is a run, whose engine can start while the page reads it.
+  if (data.length > LARGE_DATA) void startEngine();
   const { files, live: kind } = JSON.parse(data);
   if (kind !== undefined) startLive(kind);
   if (files.length > 0) void open(files);

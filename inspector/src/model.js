@@ -558,17 +558,31 @@ function readSession(value) {
   return { ...value, blocks, turns };
 }
 
-/** Applies a decision of the engine, and links duplicates. */
+/** Returns items with a decision of the engine. */
 export function decide(items, decided) {
-  const next = items.map((item) => ({ ...item, isIn: false, form: null, sentTokens: null, duplicateOf: null, score: decided.scores[item.index], tokens: decided.tokens[item.index] }));
+  const next = items.map((item) => ({ ...item }));
+  applyDecision(next, decided);
+  return next;
+}
+
+/** Applies a decision of the engine, and links duplicates. */
+export function applyDecision(next, decided) {
+  for (const item of next) {
+    item.isIn = false;
+    item.form = item.sentTokens = item.duplicateOf = null;
+    item.score = decided.scores[item.index];
+    item.tokens = decided.tokens[item.index];
+  }
   decided.order.forEach((index, position) => {
-    Object.assign(next[index], { isIn: true, form: "whole", reason: decided.reasons[position], why: "" });
+    const item = next[index];
+    item.isIn = true;
+    item.form = "whole";
+    item.reason = decided.reasons[position];
+    item.why = "";
   });
   for (const [index, tokens, form] of decided.shortened) Object.assign(next[index], { form, sentTokens: tokens });
   decided.excluded.forEach((index, position) => {
-    const [reason, why] = decided.why[position];
-    Object.assign(next[index], { reason, why });
+    [next[index].reason, next[index].why] = decided.why[position];
   });
   for (const [index, kept] of decided.duplicates) next[index].duplicateOf = kept;
-  return next;
 }

@@ -104,7 +104,9 @@ fn foreign(app: &App, request: &Request) -> Option<Problem> {
         Some(true) => {}
         Some(false) => {
             let problem = Problem::new(StatusCode::FORBIDDEN, "forbidden", "this is another host");
-            return Some(problem.hint("use the server's own address, or start it with --allow-host"));
+            return Some(
+                problem.hint("use the server's own address, or start it with --allow-host"),
+            );
         }
         None => {
             let message = "the request has no valid Host header, or two of them";

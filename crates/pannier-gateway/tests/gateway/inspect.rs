@@ -96,7 +96,9 @@ fn sessions_need_a_token_and_this_host() {
         assert_eq!(answer.status(), status, "{headers}: {}", answer.text());
     }
     let headers = format!("Host: {address}\r\n{token}");
-    for path in ["/index.html", "/v1/sessions/none", "/v1/receipts/none", "/v1/receipts/..%2fsecret-x"] {
+    for path in
+        ["/index.html", "/v1/sessions/none", "/v1/receipts/none", "/v1/receipts/..%2fsecret-x"]
+    {
         assert_eq!(get(&address, path, &headers).status(), 404, "{path}");
     }
 }
