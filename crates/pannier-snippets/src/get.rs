@@ -11,11 +11,12 @@ use std::num::NonZero;
 use pannier_core::TokenCounter;
 use serde::Serialize;
 
+use crate::drop_advice::{MAX_EXACT_REQUESTS, over_budget};
 use crate::graph::{DependencyClosure, ShortestPaths};
 use crate::kind::{Scope, SnippetType};
 use crate::list::{ListOptions, SnippetList};
 use crate::text::{Body, BodyReader};
-use crate::{SnippetCatalog, SnippetId, SnippetsError, TextHash, Warning, drop_advice};
+use crate::{SnippetCatalog, SnippetId, SnippetsError, TextHash, Warning};
 
 /// The maximum number of ids in a chain of a response.
 const MAX_CHAIN_IDS: usize = 8;
@@ -186,8 +187,9 @@ impl SnippetCatalog<'_> {
         };
         let tokens = counter.count(&bundle.render(options.format));
         if tokens > budget {
+            let sizes = (tokens, budget);
             let over =
-                drop_advice::over_budget(self, &requested, &mut bodies, &bundle, tokens, budget);
+                over_budget(self, &requested, &mut bodies, &bundle, sizes, MAX_EXACT_REQUESTS);
             return Err(SnippetsError::OverBudget(Box::new(over)));
         }
         bundle.tokens = Some(tokens);
