@@ -290,7 +290,7 @@ export function gatewaySession({ session, budget, policy, prices, turns }) {
     const { tokens_in, tokens_sent, tokens_prefix } = turn;
     const before = index > 0 ? Math.max(0, turns[index - 1].tokens_sent - PRIMING_TOKENS) : 0;
     const written = tokens_sent - tokens_prefix;
-    const why = turn.cuts > 0 ? "blocks were cut" : "the request begins with something else";
+    const why = turn.cuts > 0 ? "Blocks were cut" : "The request begins with something else";
     return {
       tokens: tokens_sent,
       history: tokens_in,
@@ -298,7 +298,7 @@ export function gatewaySession({ session, budget, policy, prices, turns }) {
       written,
       dropped: tokens_in - tokens_sent,
       price: prices.read * tokens_prefix + prices.write * written,
-      break: tokens_prefix < before ? { why, rewritten: before - tokens_prefix } : undefined,
+      break: tokens_prefix < before ? { why, rewritten: Math.min(before - tokens_prefix, written) } : undefined,
       blocks: 0,
       changes: [],
       receipt: turn.receipt,

@@ -112,8 +112,8 @@ export class SessionView {
 
   /** Shows a turn, next to the one before it or, with `keeps`, next to the current one. */
   choose(index, keeps = false) {
-    if (keeps && index !== this.turn) this.other = this.turn;
-    else if (!keeps) this.other = index > 0 ? index - 1 : null;
+    if (keeps && index !== this.turn && this.session.blocks !== null) this.other = this.turn;
+    else if (!keeps) this.other = index > 0 && this.session.blocks !== null ? index - 1 : null;
     this.turn = index;
     this.#show();
   }

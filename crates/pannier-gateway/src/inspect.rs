@@ -40,6 +40,9 @@ pub(crate) fn router(sessions: Sessions, tokens: BearerTokens) -> Router {
         .route("/v1/sessions/{id}", get(session))
         .route("/v1/receipts/{name}", get(receipt))
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is no such path") })
+        .method_not_allowed_fallback(|| async {
+            problem(StatusCode::METHOD_NOT_ALLOWED, "the path takes only GET")
+        })
         .layer(from_fn_with_state(tokens, check_token));
     // A browser sends no token when it opens an address, and the page has no data.
     #[cfg(feature = "inspector")]

@@ -171,6 +171,9 @@ pub async fn serve_until(
     if !options.address.is_loopback() {
         return Err(GatewayError::Open { address: options.address.to_string() });
     }
+    if options.budget < 1 {
+        return Err(GatewayError::Budget { budget: options.budget });
+    }
     if options.recall && options.state.is_none() {
         return Err(GatewayError::RecallWithoutState);
     }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
+use axum::http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, UPGRADE,
+};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use axum::response::Response;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -443,6 +445,10 @@ fn refusal(request: &Request) -> Option<Problem> {
     if is_absolute {
         return Some(Problem::not_a_proxy());
     }
+    let mut encodings = request.headers().get_all(TRANSFER_ENCODING).iter();
+    if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        return Some(Problem::transfer_encoding());
+    }
     request.headers().contains_key(UPGRADE).then(Problem::upgrade)
 }
 
@@ -485,6 +491,11 @@ impl Problem {
 
     fn upgrade() -> Self {
         Self::new(StatusCode::BAD_REQUEST, "upgrade", "the gateway does not upgrade connections")
+    }
+
+    fn transfer_encoding() -> Self {
+        let message = "the gateway takes no transfer encoding but chunked; use Content-Encoding";
+        Self::new(StatusCode::NOT_IMPLEMENTED, "transfer_encoding", message)
     }
 
     fn path() -> Self {
