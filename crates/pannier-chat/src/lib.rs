@@ -53,6 +53,7 @@ mod openai;
 mod receipt;
 pub mod replay;
 mod responses;
+mod scan;
 mod session;
 mod tool_pairing;
 mod transcript;
