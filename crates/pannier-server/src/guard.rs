@@ -62,12 +62,17 @@ impl Allowed {
         !whole.contains('@') && self.hosts.iter().any(|host| *host == name || *host == whole)
     }
 
-    /// Returns whether a request comes from a program, from a page of this machine, or from an allowed origin.
+    /// Returns whether a request comes from a program, from a page of this server or this machine, or from an allowed
+    /// origin. Its host is an allowed one.
     fn is_origin(&self, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(ORIGIN).iter();
         match (origins.next(), origins.next()) {
             (None, _) => true,
-            (Some(origin), None) => self.origins.contains(origin) || is_local_page(origin),
+            (Some(origin), None) => {
+                self.origins.contains(origin)
+                    || is_local_page(origin)
+                    || headers.get(HOST).is_some_and(|host| is_page_of(host, origin))
+            }
             _ => false,
         }
     }
@@ -82,6 +87,13 @@ pub fn is_local_request(headers: &HeaderMap, uri: &Uri) -> bool {
 /// Returns the host without the brackets of an IPv6 address.
 fn bare_host(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
+}
+
+/// Returns whether an origin is that of a host, also behind a proxy with TLS.
+fn is_page_of(host: &HeaderValue, origin: &HeaderValue) -> bool {
+    let origin = origin.as_bytes();
+    let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
+    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host.as_bytes()))
 }
 
 fn is_local_page(origin: &HeaderValue) -> bool {
@@ -247,5 +259,16 @@ mod tests {
             assert!(!is_origin(&[origin]), "{origin}");
         }
         assert!(!is_origin(&["http://localhost", "http://localhost"]));
+        // The page of the server itself.
+        let own = |host: &str, origin: &str| {
+            let mut headers = headers(&ORIGIN, &[origin]);
+            headers.insert(HOST, host.parse().unwrap());
+            allowed.is_origin(&headers)
+        };
+        assert!(own("box.example:8642", "http://box.example:8642"));
+        assert!(own("box.example", "https://Box.example"));
+        for origin in ["http://box.example:1", "http://evil.example", "ftp://box.example", "null"] {
+            assert!(!own("box.example", origin), "{origin}");
+        }
     }
 }

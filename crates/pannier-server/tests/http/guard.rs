@@ -20,6 +20,9 @@ fn requests_need_one_allowed_host() {
         ("Origin: http://localhost:1234\r\n", 200),
         ("Origin: https://evil.example\r\n", 403),
         ("Origin: null\r\n", 403),
+        ("Host: box.example:99\r\nOrigin: http://box.example:99\r\n", 200),
+        ("Host: box.example:99\r\nOrigin: http://box.example:98\r\n", 403),
+        ("Host: evil.example\r\nOrigin: http://evil.example\r\n", 403),
     ] {
         for (path, body) in [("/mcp", PING), ("/v1/count", r#"{"texts":["x"]}"#)] {
             let response = server.post(path, headers, body);
