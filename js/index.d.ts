@@ -34,6 +34,17 @@ export type SessionOptions = Omit<FitOptions, "once" | "previous">;
 export type PackOptions = Omit<PackRequest, "items" | "explain" | "template"> & Model;
 export type CountOptions = Omit<CountRequest, "texts"> & Model;
 
+/** The part of a block to recall. Without `lines` and `grep`, it is the whole block. */
+export interface RecallOptions extends Model {
+  /** Lines to return, as in `10-40`. */
+  lines?: string;
+  /** Return only lines that contain a text. */
+  grep?: string;
+  /** Maximum tokens of the answer [default: 8k]. */
+  budget?: number | string;
+  tokenizer?: string;
+}
+
 /** Whether counts are exact. `assumed`: the model is not known. */
 export type Exactness = "exact" | "estimate" | "upper bound" | "assumed";
 
@@ -74,6 +85,8 @@ export interface FittedChat<T> {
   totals?: Totals;
   /** Explains how messages are sent, by id or position. */
   explain(...ids: (string | number)[]): Explanation[];
+  /** Returns a block that was cut, by its recall id: exactly as it was, or some lines of it. */
+  recall(id: string, options?: RecallOptions): string;
   /** The record of the run, for `pannier verify`. */
   receipt(): Receipt;
 }
@@ -132,7 +145,12 @@ export class ChatSession {
   /** Fits the next request of the session: all messages so far. */
   fit(chat: string, options?: SessionOptions): FittedChat<unknown>;
   fit<T extends object>(chat: T, options?: SessionOptions): FittedChat<T>;
+  /** Returns a block that the last request cut, by its recall id: exactly as it was, or some lines of it. */
+  recall(id: string, options?: RecallOptions): string;
 }
+
+/** Returns a block that a request of a chat cut, by its recall id. The chat is the whole history, as for `fitChat`. */
+export function recall(chat: string | object, id: string, options?: RecallOptions): string;
 
 /** Packs items into a token budget. A string is an item with that content. */
 export function pack<T extends Item = Item>(items: Iterable<T | string>, options?: PackOptions): Selection<T>;

@@ -112,13 +112,21 @@ export function fitChat(chat, options = {}) {
       const explained = call("chat", { ...request, explain: ids.map(String) }).answer;
       return explained.messages ?? explained.explanations;
     },
+    recall: (id, options = {}) => recall(transcript, id, { tokenizer: request.tokenizer, ...options }),
     receipt: () => call("chatReceipt", request).answer,
   };
+}
+
+/** Returns a block that a request of a chat cut, by its recall id: all of it, or some lines. */
+export function recall(chat, id, options = {}) {
+  const session = typeof chat === "string" ? chat : JSON.stringify(chat);
+  return call("recall", { ...named(options), id: String(id), session }).text;
 }
 
 /** The requests of one session, each with the prefix of the one before, so that the provider's prompt cache hits. */
 export class ChatSession {
   #options;
+  #last;
 
   constructor(options = {}) {
     this.#options = options;
@@ -126,7 +134,16 @@ export class ChatSession {
 
   /** Fits the next request of the session: all messages so far. */
   fit(chat, options = {}) {
-    return fitChat(chat, { ...this.#options, ...options });
+    this.#last = fitChat(chat, { ...this.#options, ...options });
+    return this.#last;
+  }
+
+  /** Returns a block that the last request cut, by its recall id: all of it, or some lines. */
+  recall(id, options = {}) {
+    if (!this.#last) {
+      throw new PannierError({ code: "invalid_input", message: "no request was fitted yet; call fit first" });
+    }
+    return this.#last.recall(id, options);
   }
 }
 

@@ -210,7 +210,7 @@ function reasonText(reason) {
     BudgetExceeded: ({ item_tokens, available_tokens, outcompeted }) =>
       `${item_tokens} tokens requested, ${available_tokens} available${outcompeted ? "; it would fit, but was not chosen" : ""}`,
     Deduplicated: () => "another item with the same content was kept",
-    NearDuplicate: ({ shared, own }) => `${shared} of its ${own} parts are in an item that ranks higher`,
+    NearDuplicate: ({ shared, own }) => `${shared} of its ${own} shingles are in an item that ranks higher`,
     PinnedOverride: () => "it would fit the target if no item were pinned",
     RenderedOverBudget: ({ rendered_tokens, target_tokens }) =>
       `the text of all would have ${rendered_tokens} tokens, the target is ${target_tokens}`,

@@ -4,8 +4,8 @@
 //! their options.
 
 use pannier::ops::{
-    Answer, BudgetRequest, ChatRequest, Control, CountRequest, LossRequest, PackRequest, Request,
-    SweepRequest, Tokens,
+    Answer, BudgetRequest, ChatRequest, Control, CountRequest, LossRequest, PackRequest,
+    RecallRequest, Request, SweepRequest, Tokens,
 };
 use pannier::{Audience, Failure, Shelf};
 use pannier_policy::Receipt;
@@ -81,6 +81,7 @@ fn answer(operation: &str, request: &str) -> Result<Output, Failure> {
         "chat" => run_request::<ChatRequest>(request),
         "count" => run_request::<CountRequest>(request),
         "pack" => run_request::<PackRequest>(request),
+        "recall" => run_request::<RecallRequest>(request),
         "whatIf" if has("item") => run_request::<BudgetRequest>(request),
         "whatIf" if has("tokens") => run_request::<LossRequest>(request),
         "whatIf" => run_request::<SweepRequest>(request),

@@ -79,3 +79,18 @@ test("generated chats", { skip }, async () => {
   console.log(`${cases.length} chats, ${succeeded} of them fit`);
   assert.ok(cases.length >= 500 && succeeded > 400);
 });
+
+test("recalls of generated chats", { skip }, async () => {
+  const cases = Object.entries(chats).flatMap(([name, request], index) => {
+    const fitted = answer({ operation: "chat", request, form: "json" });
+    const [cut] = (fitted.text && JSON.parse(fitted.text).cuts) ?? [];
+    if (!cut) return [];
+    const file = join(folder, `recall-${index}.json`);
+    writeFileSync(file, request.transcript);
+    const recall = { id: cut.id, session: request.transcript };
+    return { name, operation: "recall", request: recall, args: ["chat", "recall", cut.id, "--session", file] };
+  });
+  const succeeded = await compare(cases);
+  console.log(`${cases.length} recalls, ${succeeded} of them within the budget`);
+  assert.ok(cases.length > 20 && succeeded > 20);
+});

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { ChatSession, PannierError, count, explain, fitChat, loadEncoding, pack, whatIf } from "../index.js";
+import { ChatSession, PannierError, count, explain, fitChat, loadEncoding, pack, recall, whatIf } from "../index.js";
 
 const messages = [
   { role: "system", content: "Answer briefly." },
@@ -66,6 +66,27 @@ test("a session keeps the prefix of its requests", () => {
     history.push({ role: "assistant", content: null, tool_calls: [call] }, { role: "tool", tool_call_id: call.id, content: log });
   }
   assert.ok(kept >= 14 && kept < 19, `${kept}`);
+});
+
+test("a block that was cut comes back, whole or in lines", () => {
+  const log = Array.from({ length: 400 }, (_, line) => `${line}: "\u00e9" took ${line} ms`).join("\n");
+  const call = { id: "a", type: "function", function: { name: "read", arguments: "{}" } };
+  const history = [
+    { role: "user", content: "Find the error in the log." },
+    { role: "assistant", content: null, tool_calls: [call] },
+    { role: "tool", tool_call_id: "a", content: log },
+  ];
+  const session = new ChatSession({ budget: 1_000, model: "gpt-5" });
+  assert.throws(() => session.recall("0a0b0c0d"), /call fit first/);
+  const fitted = session.fit(history);
+  const [{ id }] = fitted.cuts;
+  assert.ok(fitted.text.includes(`recall ${id}`));
+  assert.equal(session.recall(id), log);
+  assert.equal(fitted.recall(id, { lines: "2-3" }), log.split("\n").slice(1, 3).join("\n") + "\n");
+  assert.equal(recall(JSON.stringify(history), id, { grep: "399:" }), '399: "\u00e9" took 399 ms');
+  assert.throws(() => recall(history, id, { budget: 10 }), (error) => error instanceof PannierError && /10/.test(error.message));
+  assert.throws(() => recall(history, "0a0b0c0d"), /0a0b0c0d/);
+  assert.throws(() => recall(history, id, { lines: "3-1" }), /line numbers/);
 });
 
 test("items are packed, explained, and asked about", () => {

@@ -6,7 +6,7 @@ import { run } from "../engine/pannier_js.js";
 await Promise.all([loadEncoding("o200k"), loadEncoding("cl100k")]);
 
 /** Returns what the command prints for a request: `{ text }`, or `{ code }` of a failure. */
-export function answer({ operation, request }) {
+export function answer({ operation, request, form = operation === "pack" ? "json" : "text" }) {
   let output;
   try {
     output = run(operation, JSON.stringify(request));
@@ -14,7 +14,7 @@ export function answer({ operation, request }) {
     if (typeof error !== "string") throw error;
     return { code: JSON.parse(error).code };
   }
-  const text = operation === "chat" ? output.text : `${output.answer}\n`;
+  const text = form === "text" ? output.text : `${output.answer}\n`;
   output.free();
   return { text };
 }

@@ -34,10 +34,10 @@ const THINKING_CHARS_PER_TOKEN: usize = 4;
 
 pub(crate) fn read<'t>(
     path: Arguments<'_>,
-    message: Element<'t>,
+    mut message: Element<'t>,
     is_first: bool,
 ) -> Result<Message<'t>, ChatError> {
-    let raw = message.raw;
+    let (raw, blocks) = (message.raw, message.take_list());
     let fields = message.object(path)?;
     let role = match &*json::required_str(path, &fields, "role")? {
         "user" => Role::User,
@@ -65,7 +65,8 @@ pub(crate) fn read<'t>(
         let part = text_part(content, PartLocation::Content, json::string(path, content)?);
         message.parts.push(part.with_body(Some(Body::Text(content))));
     } else if json::is_array(content) {
-        for (index, block) in json::elements(path, content)?.into_iter().enumerate() {
+        let blocks = blocks.map_or_else(|| json::elements(path, content), Ok)?;
+        for (index, block) in blocks.into_iter().enumerate() {
             message.parts.push(read_block(format_args!("{path}[{index}]"), block)?);
         }
     } else {
@@ -80,8 +81,8 @@ fn text_part(raw: RawJson<'_>, location: PartLocation, text: String) -> Part<'_>
     Part { is_kept, ..Part::new(raw, location, PartKind::Text, text) }
 }
 
-fn read_block<'t>(path: Arguments<'_>, block: Element<'t>) -> Result<Part<'t>, ChatError> {
-    let raw = block.raw;
+fn read_block<'t>(path: Arguments<'_>, mut block: Element<'t>) -> Result<Part<'t>, ChatError> {
+    let (raw, blocks) = (block.raw, block.take_list());
     let object = block.object(path)?;
     let part = |kind, text: String| Part::new(raw, PartLocation::ContentArray, kind, text);
     let id = |name: &str| json::required_str(path, &object, name).map(Cow::into_owned);
@@ -107,7 +108,7 @@ fn read_block<'t>(path: Arguments<'_>, block: Element<'t>) -> Result<Part<'t>, C
             tool_use_part(path, raw, &object, PartKind::ServerToolCall { id: id("id")? })?
         }
         "tool_result" => {
-            let (text, tokens) = read_result(path, &object, 0)?;
+            let (text, tokens) = read_result(path, &object, blocks, 0)?;
             let tokens = tokens.saturating_add(TOKENS_PER_TOOL_CALL);
             part(PartKind::ToolResult { id: id("tool_use_id")? }, text)
                 .with_tokens(tokens)
@@ -140,6 +141,7 @@ fn tool_use_part<'t>(
 fn read_result(
     path: Arguments<'_>,
     result: &Object<'_>,
+    blocks: Option<Vec<Element<'_>>>,
     depth: usize,
 ) -> Result<(String, i64), ChatError> {
     let Some(content) = result.get("content") else {
@@ -153,7 +155,8 @@ fn read_result(
         return Err(ChatError::invalid(path, "it must be a text, or a list of blocks"));
     }
     let (mut texts, mut tokens) = (Vec::new(), 0_i64);
-    for (index, block) in json::elements(path, content)?.into_iter().enumerate() {
+    let blocks = blocks.map_or_else(|| json::elements(path, content), Ok)?;
+    for (index, block) in blocks.into_iter().enumerate() {
         let path = format_args!("{path}[{index}]");
         let raw = block.raw;
         let object = block.object(path)?;
@@ -192,7 +195,7 @@ fn read_document(
     match json::optional_str(path, &source, "type")?.as_str() {
         "text" => Ok((with_header(json::optional_str(path, &source, "data")?), 0)),
         "content" => {
-            let (text, tokens) = read_result(path, &source, depth)?;
+            let (text, tokens) = read_result(path, &source, None, depth)?;
             Ok((with_header(text), tokens))
         }
         "base64" => {

@@ -30,9 +30,9 @@ const SIGNATURE_CHARS_PER_TOKEN: usize = 4;
 
 pub(crate) fn read<'t>(
     path: Arguments<'_>,
-    content: Element<'t>,
+    mut content: Element<'t>,
 ) -> Result<Message<'t>, ChatError> {
-    let raw = content.raw;
+    let (raw, elements) = (content.raw, content.take_list());
     let fields = content.object(path)?;
     let role = match json::optional_str(path, &fields, "role")?.as_str() {
         "" | "user" | "function" => Role::User,
@@ -50,7 +50,8 @@ pub(crate) fn read<'t>(
     let mut message = Message::new(raw, fields, role, &["role", "parts"]);
     if let Some(parts) = message.fields.get("parts") {
         let path = format_args!("{path}.parts");
-        for (index, part) in json::elements(path, parts)?.into_iter().enumerate() {
+        let elements = elements.map_or_else(|| json::elements(path, parts), Ok)?;
+        for (index, part) in elements.into_iter().enumerate() {
             message.parts.push(read_part(format_args!("{path}[{index}]"), part)?);
         }
     }

@@ -74,7 +74,7 @@ pub(crate) fn can_be_first(provider: Provider, message: &Message<'_>) -> bool {
     match provider {
         Provider::OpenAi | Provider::Responses => true,
         Provider::Anthropic | Provider::Gemini => {
-            message.role == Role::User && message.answered_call_ids().is_empty()
+            message.role == Role::User && !message.answers_calls()
         }
     }
 }

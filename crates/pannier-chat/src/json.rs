@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::ops::Range;
+use std::string::FromUtf8Error;
 use std::sync::LazyLock;
 
 use memchr::{memchr, memmem};
@@ -14,9 +16,10 @@ use crate::ChatError;
 
 /// A JSON value as it was written, without whitespace around it.
 ///
-/// Only [`parse`] validates JSON. The values in it are valid, too, so they are found by their quotes and brackets alone.
+/// Only [`parse`] and [`scan::split`](crate::scan::split) validate JSON. The values in it are valid, too, so they are found by
+/// their quotes and brackets alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RawJson<'t>(&'t str);
+pub(crate) struct RawJson<'t>(pub(crate) &'t str);
 
 impl<'t> RawJson<'t> {
     /// Returns the text of the value.
@@ -56,16 +59,19 @@ impl<'t> Object<'t> {
 }
 
 /// The maximum number of fields of an object. It bounds the quadratic search for duplicates.
-const MAX_FIELDS: usize = 1_000;
+pub(crate) const MAX_FIELDS: usize = 1_000;
 
 fn validate(json: &str) -> Result<RawJson<'_>, serde_json::Error> {
     serde_json::from_str::<&RawValue>(json).map(|value| RawJson(value.get()))
 }
 
+pub(crate) fn without_byte_order_mark(json: &str) -> &str {
+    json.strip_prefix('\u{feff}').unwrap_or(json)
+}
+
 /// Parses a document, with or without a byte order mark.
 pub(crate) fn parse(json: &str) -> Result<RawJson<'_>, ChatError> {
-    let json = json.strip_prefix('\u{feff}').unwrap_or(json);
-    validate(json).map_err(|error| {
+    validate(without_byte_order_mark(json)).map_err(|error| {
         let (line, column) = (error.line().max(1), error.column().max(1));
         let position = format!(" at line {} column {}", error.line(), error.column());
         let problem = error.to_string();
@@ -99,21 +105,78 @@ fn borrowed_string<'t>(path: impl Display, value: RawJson<'t>) -> Result<Cow<'t,
 
 /// Returns the text between the quotes of a string, without escapes.
 fn unescaped(text: &str) -> Cow<'_, str> {
-    let Some(mut start) = memchr(b'\\', text.as_bytes()) else { return Cow::Borrowed(text) };
-    let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
+    let bytes = text.as_bytes();
+    let Some(first) = memchr(b'\\', bytes) else { return Cow::Borrowed(text) };
+    let mut plain = Vec::with_capacity(bytes.len());
+    plain.extend_from_slice(&bytes[..first]);
+    let mut start = first;
     loop {
-        plain.push_str(&rest[..start]);
-        let (character, length) = escaped(&rest[start..]);
-        plain.push(character);
+        let (character, length) = escaped(text.get(start..).unwrap_or_default());
+        match u8::try_from(character) {
+            Ok(byte) if byte.is_ascii() => plain.push(byte),
+            _ => plain.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
         // What is escaped is ASCII.
-        rest = rest.get(start + length..).unwrap_or_default();
-        match memchr(b'\\', rest.as_bytes()) {
-            Some(next) => start = next,
-            None => break,
+        let rest = bytes.get(start + length..).unwrap_or_default();
+        let count = push_until_backslash(rest, &mut plain);
+        if count == rest.len() {
+            break;
+        }
+        start += length + count;
+    }
+    let lossy = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
+    Cow::Owned(String::from_utf8(plain).unwrap_or_else(lossy))
+}
+
+/// Adds the bytes before the first backslash, and returns their number. Escapes are often close to each other, so eight
+/// bytes at a time are faster than a search that starts anew for each.
+fn push_until_backslash(bytes: &[u8], into: &mut Vec<u8>) -> usize {
+    let (blocks, _) = bytes.as_chunks::<32>();
+    let has_backslash =
+        |block: &[u8; 32]| block.iter().fold(false, |has, byte| has | (*byte == b'\\'));
+    let mut plain = 0;
+    for block in blocks.iter().take_while(|block| !has_backslash(block)) {
+        into.extend_from_slice(block);
+        plain += block.len();
+    }
+    let bytes = &bytes[plain..];
+    let (words, rest) = bytes.as_chunks();
+    for (word, index) in words.iter().zip(0..) {
+        into.extend_from_slice(word);
+        let marks = mark(*word, b'\\');
+        if marks != 0 {
+            let offset = first_marked(marks);
+            into.truncate(into.len() - word.len() + offset);
+            return plain + index * word.len() + offset;
         }
     }
-    plain.push_str(rest);
-    Cow::Owned(plain)
+    let length = rest.iter().position(|byte| *byte == b'\\').unwrap_or(rest.len());
+    into.extend_from_slice(&rest[..length]);
+    plain + bytes.len() - rest.len() + length
+}
+
+/// A word of eight bytes that are 1.
+const ONES: u64 = u64::MAX / 0xff;
+
+/// Marks bytes of a word by their highest bits: the first that equals `byte`, and perhaps later ones.
+#[inline]
+fn mark(word: [u8; 8], byte: u8) -> u64 {
+    let word = u64::from_le_bytes(word) ^ (ONES * u64::from(byte));
+    // A borrow only goes from a byte that is zero to later ones.
+    word.wrapping_sub(ONES) & !word & (ONES << 7)
+}
+
+/// Marks the first byte of a word that is less than `end`, an ASCII character, and perhaps later ones.
+#[inline]
+fn mark_below(word: [u8; 8], end: u8) -> u64 {
+    let word = u64::from_le_bytes(word);
+    word.wrapping_sub(ONES * u64::from(end)) & !word & (ONES << 7)
+}
+
+/// Returns the position of the first byte that is marked.
+#[inline]
+fn first_marked(marks: u64) -> usize {
+    marks.trailing_zeros() as usize / 8
 }
 
 /// Returns the character of the escape at the beginning of a text, and the length of the escape.
@@ -197,16 +260,23 @@ pub(crate) fn array<'t>(
 #[derive(Clone, Debug)]
 pub(crate) struct Element<'t> {
     pub(crate) raw: RawJson<'t>,
-    fields: Option<Object<'t>>,
+    pub(crate) fields: Option<Object<'t>>,
+    /// The elements of its list of parts, if they were found, too.
+    pub(crate) list: Option<Vec<Element<'t>>>,
 }
 
 impl<'t> From<RawJson<'t>> for Element<'t> {
     fn from(raw: RawJson<'t>) -> Self {
-        Self { raw, fields: None }
+        Self { raw, fields: None, list: None }
     }
 }
 
 impl<'t> Element<'t> {
+    /// Takes the elements of its list, if they were found with it.
+    pub(crate) fn take_list(&mut self) -> Option<Vec<Self>> {
+        self.list.take()
+    }
+
     /// Returns its fields, as [`object`] does.
     pub(crate) fn object(self, path: impl Display) -> Result<Object<'t>, ChatError> {
         self.fields.map_or_else(|| object(path, self.raw), Ok)
@@ -223,7 +293,7 @@ pub(crate) fn elements<'t>(
     while !rest.is_empty() {
         let element;
         (element, rest) = match split_object(rest) {
-            Some((raw, fields, rest)) => (Element { raw, fields: Some(fields) }, rest),
+            Some((raw, fields, rest)) => (Element { raw, fields: Some(fields), list: None }, rest),
             None => {
                 let (raw, rest) = split_value(rest);
                 (raw.into(), rest)
@@ -245,11 +315,16 @@ fn split_object(json: &str) -> Option<(RawJson<'_>, Object<'_>, &str)> {
     Some((RawJson(&json[..json.len() - rest.len()]), Object(fields), rest))
 }
 
+/// Returns the name in a string.
+pub(crate) fn unescaped_name(string: &str) -> Cow<'_, str> {
+    unescaped(RawJson(string).inside('"').unwrap_or_default())
+}
+
 /// Adds the field at the beginning of JSON. Returns the JSON after it, or a problem of the object.
 fn split_field<'t>(json: &'t str, fields: &mut Vec<ObjectField<'t>>) -> Result<&'t str, String> {
     let name = string_literal(json);
     let rest = after_separators(&json[name.len()..]);
-    let name = unescaped(RawJson(name).inside('"').unwrap_or_default());
+    let name = unescaped_name(name);
     if fields.iter().any(|(other, _)| *other == name) {
         return Err(format!("duplicate field `{name}`"));
     }
@@ -274,7 +349,9 @@ pub(crate) fn object<'t>(path: impl Display, value: RawJson<'t>) -> Result<Objec
 
 /// Returns JSON without the whitespace, the comma or the colon between two values at its beginning.
 fn after_separators(json: &str) -> &str {
-    json.trim_start_matches([' ', '\n', '\t', '\r', ',', ':'])
+    let is_separator = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\t' | b'\r' | b',' | b':');
+    let start = json.bytes().position(|byte| !is_separator(&byte));
+    &json[start.unwrap_or(json.len())..]
 }
 
 /// Splits JSON after the value at its beginning.
@@ -334,7 +411,7 @@ pub(crate) fn write(value: RawJson<'_>, into: &mut String) {
 }
 
 /// Writes JSON that starts and ends between two tokens, without whitespace between tokens and without lone surrogates.
-fn write_compact(text: &str, into: &mut String) {
+pub(crate) fn write_compact(text: &str, into: &mut String) {
     let text = &*without_lone_surrogates(text);
     let (mut start, mut index) = (0, 0);
     while let Some(byte) = text.as_bytes().get(index) {
@@ -355,16 +432,29 @@ fn write_compact(text: &str, into: &mut String) {
 fn string_literal(json: &str) -> &str {
     let bytes = json.as_bytes();
     let mut end = 1;
-    while let Some(offset) = memchr(b'"', bytes.get(end..).unwrap_or_default()) {
-        end += offset;
-        // Backslashes escape each other, and an odd one escapes the quote.
-        let backslashes = bytes[1..end].iter().rev().take_while(|byte| **byte == b'\\');
-        if backslashes.count() % 2 == 0 {
-            return &json[..=end];
+    loop {
+        end += plain_length(bytes.get(end..).unwrap_or_default());
+        match bytes.get(end) {
+            Some(b'"') => return &json[..=end],
+            // A backslash escapes the next byte.
+            Some(_) => end += 2,
+            None => return json,
         }
-        end += 1;
     }
-    json
+}
+
+/// Returns the number of bytes before the first quote or backslash.
+#[inline]
+fn plain_length(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks();
+    for (word, index) in words.iter().zip(0..) {
+        let marks = mark(*word, b'"') | mark(*word, b'\\');
+        if marks != 0 {
+            return index * word.len() + first_marked(marks);
+        }
+    }
+    let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+    bytes.len() - rest.len() + end.unwrap_or(rest.len())
 }
 
 /// Returns a value without whitespace between tokens.
@@ -403,17 +493,27 @@ pub(crate) fn spaced(value: RawJson<'_>) -> String {
     spaced
 }
 
+/// Returns the position of `inner` in `outer`, of which it is a part.
+pub(crate) fn range_in(outer: RawJson<'_>, inner: RawJson<'_>) -> Option<Range<usize>> {
+    let (outer, inner) = (outer.get(), inner.get());
+    let start = (inner.as_ptr() as usize).checked_sub(outer.as_ptr() as usize)?;
+    let range = start..start.checked_add(inner.len())?;
+    outer.get(range.clone()).map(|_| range)
+}
+
 /// Writes `outer` with another value in the place of `inner`, which is a part of it.
-pub(crate) fn write_replaced(outer: RawJson<'_>, inner: RawJson<'_>, new: &str, into: &mut String) {
-    let text = outer.get();
-    let start = (inner.get().as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
-    let parts = text.get(..start).zip(text.get(start.wrapping_add(inner.get().len())..));
-    let Some((before, after)) = parts else {
+pub(crate) fn write_replaced(
+    outer: RawJson<'_>,
+    inner: RawJson<'_>,
+    into: &mut String,
+    write_new: impl FnOnce(&mut String),
+) {
+    let Some(range) = range_in(outer, inner) else {
         return write(outer, into);
     };
-    write_compact(before, into);
-    into.push_str(new);
-    write_compact(after, into);
+    write_compact(&outer.get()[..range.start], into);
+    write_new(into);
+    write_compact(&outer.get()[range.end..], into);
 }
 
 /// Returns an object with a field set to a value, as its last field, or removed.
@@ -436,13 +536,44 @@ pub(crate) fn with_field(object: &str, name: &str, value: Option<&str>) -> Strin
 
 /// Writes `text` as a JSON string.
 pub(crate) fn write_string(text: &str, into: &mut String) {
-    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
-        // Strings always serialize.
-        return into.push_str(&serde_json::to_string(text).unwrap_or_default());
+    into.reserve(text.len() + 2);
+    into.push('"');
+    let mut rest = text;
+    loop {
+        let (plain, escaped) = rest.split_at(unescaped_length(rest.as_bytes()));
+        into.push_str(plain);
+        let mut characters = escaped.chars();
+        let Some(character) = characters.next() else { break };
+        match character {
+            '"' | '\\' => into.extend(['\\', character]),
+            '\n' => into.push_str("\\n"),
+            '\t' => into.push_str("\\t"),
+            '\r' => into.push_str("\\r"),
+            '\u{8}' => into.push_str("\\b"),
+            '\u{c}' => into.push_str("\\f"),
+            control => {
+                into.push_str("\\u00");
+                let digits = [u32::from(control) >> 4, u32::from(control) & 15];
+                into.extend(digits.map(|digit| char::from_digit(digit, 16).unwrap_or('0')));
+            }
+        }
+        rest = characters.as_str();
     }
     into.push('"');
-    into.push_str(text);
-    into.push('"');
+}
+
+/// Returns the number of bytes before the first quote, backslash or control character.
+#[inline]
+pub(crate) fn unescaped_length(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks();
+    for (word, index) in words.iter().zip(0..) {
+        let marks = mark(*word, b'"') | mark(*word, b'\\') | mark_below(*word, b' ');
+        if marks != 0 {
+            return index * word.len() + first_marked(marks);
+        }
+    }
+    let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..b' '));
+    bytes.len() - rest.len() + end.unwrap_or(rest.len())
 }
 
 /// Writes fields as an object, and then `required` if it is not one of them. The value of a missing field is `None`.
@@ -488,16 +619,12 @@ pub(crate) fn write_array<T>(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
+pub(crate) mod test {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::*;
-
     /// JSON with whitespace, nesting, and strings that contain brackets, quotes and escapes.
-    fn documents() -> impl Strategy<Value = String> {
+    pub(crate) fn documents() -> impl Strategy<Value = String> {
         let string = r#""([a-z,:{}\[\] é]|\\["\\/bfnrt]|\\u00e9|\\ud83d|\\uDE00)*""#;
         let word = "null|true|false|0|-1\\.50e3";
         let values = prop_oneof![string, word];
@@ -512,6 +639,16 @@ mod tests {
             ]
         })
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::test::documents;
+    use super::*;
 
     proptest! {
         #[test]
@@ -563,6 +700,17 @@ mod tests {
     }
 
     #[test]
+    fn strings_are_written_as_a_serializer_does() {
+        let controls: String = (0..0x30).map(char::from).collect();
+        for text in ["", "plain", "a \"quote\" and a \\ in a longer text", "é\n日本", &controls]
+        {
+            let mut written = String::new();
+            write_string(text, &mut written);
+            assert_eq!(written, serde_json::to_string(text).unwrap());
+        }
+    }
+
+    #[test]
     fn a_field_is_set_or_removed() {
         assert_eq!(with_field(r#"{"a":1,"b":2}"#, "a", Some("3")), r#"{"b":2,"a":3}"#);
         assert_eq!(with_field(r#"{"a":1,"b":2}"#, "a", None), r#"{"b":2}"#);
@@ -574,10 +722,10 @@ mod tests {
         let outer = parse(r#"{ "a": { "b": "long" }, "c": 1 }"#).unwrap();
         let inner = object("a", object("", outer).unwrap().get("a").unwrap()).unwrap();
         let mut text = String::new();
-        write_replaced(outer, inner.get("b").unwrap(), "2", &mut text);
+        write_replaced(outer, inner.get("b").unwrap(), &mut text, |text| text.push('2'));
         assert_eq!(text, r#"{"a":{"b":2},"c":1}"#);
         let mut text = String::new();
-        write_replaced(outer, parse("[]").unwrap(), "2", &mut text);
+        write_replaced(outer, parse("[]").unwrap(), &mut text, |text| text.push('2'));
         assert_eq!(text, r#"{"a":{"b":"long"},"c":1}"#);
     }
 

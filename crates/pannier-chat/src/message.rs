@@ -121,6 +121,29 @@ pub(crate) enum Body<'t> {
     ObjectString(RawJson<'t>),
 }
 
+impl<'t> Body<'t> {
+    fn value(self) -> RawJson<'t> {
+        let (Self::Text(value)
+        | Self::Response(value)
+        | Self::Object(value)
+        | Self::ObjectString(value)) = self;
+        value
+    }
+
+    /// Writes a text, or the object of a call, in the form of this value.
+    fn write(self, replacement: &str, into: &mut String) {
+        match self {
+            Self::Object(_) => into.push_str(replacement),
+            Self::Response(_) => {
+                into.push_str("{\"output\":");
+                json::write_string(replacement, into);
+                into.push('}');
+            }
+            Self::Text(_) | Self::ObjectString(_) => json::write_string(replacement, into),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Part<'t> {
     pub(crate) raw: RawJson<'t>,
@@ -194,20 +217,7 @@ impl<'t> Part<'t> {
         let (Some(body), Some(replacement)) = (self.body, &self.replacement) else {
             return json::write(self.raw, into);
         };
-        let mut string = String::new();
-        match body {
-            Body::Object(value) => json::write_replaced(self.raw, value, replacement, into),
-            Body::Response(value) => {
-                string.push_str("{\"output\":");
-                json::write_string(replacement, &mut string);
-                string.push('}');
-                json::write_replaced(self.raw, value, &string, into);
-            }
-            Body::Text(value) | Body::ObjectString(value) => {
-                json::write_string(replacement, &mut string);
-                json::write_replaced(self.raw, value, &string, into);
-            }
-        }
+        json::write_replaced(self.raw, body.value(), into, |into| body.write(replacement, into));
     }
 
     pub(crate) fn with_tokens(mut self, tokens: i64) -> Self {
@@ -338,6 +348,34 @@ impl<'t> Message<'t> {
             || self.parts.iter().any(|part| {
                 !part.is_kept || part.replacement.is_some() || part.breakpoint.is_some()
             })
+    }
+
+    /// Writes it with other bodies of some parts, given by their positions, if that is all that changes: its JSON with other
+    /// values in their place. Returns `false` if more changes.
+    pub(crate) fn write_with_bodies<'c>(
+        &self,
+        bodies: impl Iterator<Item = (usize, &'c str)>,
+        into: &mut String,
+    ) -> bool {
+        if self.is_changed() {
+            return false;
+        }
+        let mut ranges = Vec::new();
+        for (part, replacement) in bodies {
+            let Some(body) = self.parts.get(part).and_then(|part| part.body) else { return false };
+            let Some(range) = json::range_in(self.raw, body.value()) else { return false };
+            ranges.push((range.start, range.end, body, replacement));
+        }
+        ranges.sort_unstable_by_key(|(start, ..)| *start);
+        let mut position = 0;
+        let json = self.raw.get();
+        for (start, end, body, replacement) in ranges {
+            json::write_compact(json.get(position..start).unwrap_or_default(), into);
+            body.write(replacement, into);
+            position = end;
+        }
+        json::write_compact(&json[position..], into);
+        true
     }
 
     /// Returns the texts of its parts, joined by newlines. Never empty.

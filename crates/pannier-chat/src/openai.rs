@@ -39,9 +39,9 @@ const AUDIO_RESPONSE_TOKENS: i64 = 1_000;
 
 pub(crate) fn read<'t>(
     path: Arguments<'_>,
-    message: Element<'t>,
+    mut message: Element<'t>,
 ) -> Result<Message<'t>, ChatError> {
-    let raw = message.raw;
+    let (raw, parts) = (message.raw, message.take_list());
     let fields = message.object(path)?;
     let role = match &*json::required_str(path, &fields, "role")? {
         "system" | "developer" => Role::System,
@@ -66,14 +66,18 @@ pub(crate) fn read<'t>(
     };
     let mut message = Message::new(raw, fields, role, &KNOWN_FIELDS);
     (message.name, message.answers) = (name, answers);
-    read_content(path, &mut message)?;
+    read_content(path, parts, &mut message)?;
     if role == Role::Assistant {
         read_assistant_fields(path, &mut message)?;
     }
     Ok(message)
 }
 
-fn read_content<'t>(path: Arguments<'_>, message: &mut Message<'t>) -> Result<(), ChatError> {
+fn read_content<'t>(
+    path: Arguments<'_>,
+    parts: Option<Vec<Element<'t>>>,
+    message: &mut Message<'t>,
+) -> Result<(), ChatError> {
     let Some(content) = message.fields.get("content") else {
         return Ok(());
     };
@@ -90,7 +94,7 @@ fn read_content<'t>(path: Arguments<'_>, message: &mut Message<'t>) -> Result<()
         let problem = "it must be a text, or a list of parts";
         return Err(ChatError::invalid(path, problem));
     }
-    let parts = json::elements(path, content)?;
+    let parts = parts.map_or_else(|| json::elements(path, content), Ok)?;
     message.has_empty_arrays |= parts.is_empty();
     for (index, part) in parts.into_iter().enumerate() {
         message.parts.push(read_part(format_args!("{path}[{index}]"), part)?);

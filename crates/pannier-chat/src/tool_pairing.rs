@@ -305,9 +305,8 @@ impl<'p, 't> ToolPairing<'p, 't> {
 
     /// Groups the messages of each exchange but the last: a question, the calls, their results and the answer.
     fn group_exchanges(&mut self) {
-        let is_question = |message: &Message<'_>| {
-            message.is_user_turn() && message.answered_call_ids().is_empty()
-        };
+        let is_question =
+            |message: &Message<'_>| message.is_user_turn() && !message.answers_calls();
         let last = self.messages.iter().rposition(is_question).unwrap_or(0);
         let mut question = 0;
         for (index, message) in self.messages[..last].iter_mut().enumerate() {
@@ -391,7 +390,7 @@ pub(crate) fn merge_same_role(provider: Provider, messages: Vec<Message<'_>>) ->
         let is_next = match message.role {
             Role::Assistant => is_bound || provider == Provider::Gemini && has_calls(&message),
             // Results come first in a turn.
-            Role::User => !message.answered_call_ids().is_empty(),
+            Role::User => message.answers_calls(),
             _ => false,
         };
         match merged.last_mut().filter(|last| last.role == message.role && is_next) {

@@ -13,11 +13,11 @@ use pannier_core::{
 use pannier_policy::{PlacerPolicy, Policy, PolicyInputs, PolicyRegistry};
 
 use crate::items::{self, ChatLayout, FixedField, PRIMING_TOKENS};
-use crate::json::RawJson;
+use crate::json::{Element, Object, RawJson};
 use crate::message::{Message, TOKENS_PER_MESSAGE};
 use crate::tool_pairing::{self, ToolPairing};
 use crate::trimmed::TrimmedTranscript;
-use crate::{ChatError, anthropic, gemini, json, message, openai, responses};
+use crate::{ChatError, anthropic, gemini, json, message, openai, responses, scan};
 
 /// The provider whose message format a transcript has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -35,6 +35,11 @@ pub enum Provider {
 }
 
 impl Provider {
+    /// The field of a message that has its parts.
+    fn parts_name(self) -> &'static str {
+        if self == Self::Gemini { "parts" } else { "content" }
+    }
+
     /// The field of a request that has the messages.
     pub(crate) fn list_name(self) -> &'static str {
         match self {
@@ -140,39 +145,24 @@ impl<'t> Transcript<'t> {
     ) -> Result<Self, ChatError> {
         let (mut fixed, mut is_continued) = (Vec::new(), false);
         let list_name = provider.list_name();
-        let root = json::parse(text)?;
-        let (request, list) = if json::is_array(root) {
-            (None, json::elements("the list", root)?)
-        } else {
-            let request = json::object("the request", root)?;
-            let Some(messages) = request.get(list_name) else {
-                let others = [Provider::OpenAi, Provider::Responses, Provider::Gemini];
-                let mut others =
-                    others.iter().filter(|other| request.get(other.list_name()).is_some());
-                let problem = match others.next() {
-                    Some(other) => format!("it is for the provider {other}; name that one"),
-                    None => format!(
-                        "missing field `{list_name}`; give a list of messages, or a request with one"
-                    ),
-                };
-                return Err(ChatError::invalid("the request", problem));
-            };
-            if provider == Provider::OpenAi && request.get("system").is_some() {
-                let problem =
-                    "the field `system` is Anthropic's; name that provider, or make it a message";
-                return Err(ChatError::invalid("the request", problem));
+        let (request, list) = match scan::split(text, list_name, provider.parts_name()) {
+            Some(split) => split,
+            None => parse_list(provider, text)?,
+        };
+        let request = match request {
+            Some(request) => {
+                if provider == Provider::OpenAi && request.get("system").is_some() {
+                    let problem = "the field `system` is Anthropic's; name that provider, or make it a message";
+                    return Err(ChatError::invalid("the request", problem));
+                }
+                is_continued =
+                    responses::CONTINUED_FIELDS.iter().any(|name| request.get(name).is_some());
+                let fields = request.0.into_iter();
+                let fields: Result<Vec<_>, _> =
+                    fields.map(|(name, raw)| read_field(provider, name, raw, &mut fixed)).collect();
+                Some(fields?.into_iter().flatten().collect())
             }
-            let is_text = provider == Provider::Responses && json::is_string(messages);
-            let list = match is_text {
-                true => vec![messages.into()],
-                false => json::elements(list_name, messages)?,
-            };
-            is_continued =
-                responses::CONTINUED_FIELDS.iter().any(|name| request.get(name).is_some());
-            let fields = request.0.into_iter();
-            let fields: Result<Vec<_>, _> =
-                fields.map(|(name, raw)| read_field(provider, name, raw, &mut fixed)).collect();
-            (Some(fields?.into_iter().flatten().collect()), list)
+            None => None,
         };
         let mut messages = Vec::with_capacity(list.len());
         for (number, element) in list.into_iter().enumerate() {
@@ -359,6 +349,36 @@ impl<'s, 't> Trimmer<'s, 't> {
     ) -> Result<Vec<Explanation<&'s ContextItem>>, Error> {
         self.pipeline.prepare(self.transcript.items())?.explain(budget, indices, search)
     }
+}
+
+/// Parses a list of messages, or a request that contains one.
+fn parse_list<'t>(
+    provider: Provider,
+    text: &'t str,
+) -> Result<(Option<Object<'t>>, Vec<Element<'t>>), ChatError> {
+    let list_name = provider.list_name();
+    let root = json::parse(text)?;
+    if json::is_array(root) {
+        return Ok((None, json::elements("the list", root)?));
+    }
+    let request = json::object("the request", root)?;
+    let Some(messages) = request.get(list_name) else {
+        let others = [Provider::OpenAi, Provider::Responses, Provider::Gemini];
+        let mut others = others.iter().filter(|other| request.get(other.list_name()).is_some());
+        let problem = match others.next() {
+            Some(other) => format!("it is for the provider {other}; name that one"),
+            None => format!(
+                "missing field `{list_name}`; give a list of messages, or a request with one"
+            ),
+        };
+        return Err(ChatError::invalid("the request", problem));
+    };
+    let is_text = provider == Provider::Responses && json::is_string(messages);
+    let list = match is_text {
+        true => vec![messages.into()],
+        false => json::elements(list_name, messages)?,
+    };
+    Ok((Some(request), list))
 }
 
 /// Reads a field of a request. Fields that are sent with every selection are added to `fixed`.

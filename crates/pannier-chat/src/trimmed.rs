@@ -1,10 +1,8 @@
 //! Writes a trimmed transcript as JSON and measures its reused prefix.
 
-use std::borrow::Cow;
-
 use pannier_core::Selection;
 
-use crate::message::Message;
+use crate::message::{Message, PartLocation};
 use crate::transcript::Field;
 use crate::{Provider, Transcript, anthropic, gemini, json, openai, responses};
 
@@ -81,15 +79,21 @@ impl Transcript<'_> {
     /// Returns the messages of a selection, or the request that contains them, as JSON in input order.
     pub(crate) fn json(&self, selection: &Selection<'_>) -> String {
         let sent = self.sent(selection);
-        self.write(|index| sent[index].then(|| Cow::Borrowed(&self.messages[index])))
+        self.write(|index, text| {
+            if sent[index] {
+                write_message(self.provider, &self.messages[index], text);
+            }
+            sent[index]
+        })
     }
 }
 
-impl<'t> Transcript<'t> {
-    /// Writes the messages that `message` returns for their positions, or the request that contains them.
-    pub(crate) fn write<'s>(
-        &'s self,
-        mut message: impl FnMut(usize) -> Option<Cow<'s, Message<'t>>>,
+impl Transcript<'_> {
+    /// Writes the messages, or the request that contains them. `write_message` writes the message at a position, or returns
+    /// `false` if it is not sent.
+    pub(crate) fn write(
+        &self,
+        mut write_message: impl FnMut(usize, &mut String) -> bool,
     ) -> String {
         let mut text = String::new();
         let mut write_messages = |text: &mut String| {
@@ -98,10 +102,19 @@ impl<'t> Transcript<'t> {
             {
                 return json::write(input.raw, text);
             }
-            let messages = (0..self.messages.len()).filter_map(&mut message);
-            json::write_array(messages, text, |message, text| {
-                write_message(self.provider, &message, text);
-            });
+            text.push('[');
+            let mut has_messages = false;
+            for index in 0..self.messages.len() {
+                let end = text.len();
+                if has_messages {
+                    text.push(',');
+                }
+                match write_message(index, text) {
+                    true => has_messages = true,
+                    false => text.truncate(end),
+                }
+            }
+            text.push(']');
         };
         let Some(request) = &self.request else {
             write_messages(&mut text);
@@ -144,6 +157,21 @@ fn sent_texts(transcript: &Transcript<'_>, is_sent: impl Fn(usize) -> bool) -> V
         (text, transcript.messages[index].tokens())
     });
     fixed.chain(messages).collect()
+}
+
+/// Returns whether the writer of a format changes more of a message than the bodies of cut parts.
+pub(crate) fn is_rewritten(provider: Provider, message: &Message<'_>) -> bool {
+    match provider {
+        // A string becomes a list of blocks.
+        Provider::Anthropic => {
+            message.parts.iter().any(|part| part.location == PartLocation::Content)
+        }
+        // Lists of calls without a value are dropped.
+        Provider::OpenAi => message.fields.0.iter().any(|(name, value)| {
+            value.get() == "null" && ["tool_calls", "function_call"].contains(&&**name)
+        }),
+        Provider::Responses | Provider::Gemini => false,
+    }
 }
 
 pub(crate) fn write_message(provider: Provider, message: &Message<'_>, into: &mut String) {

@@ -95,6 +95,50 @@ fn the_clairvoyant_order_keeps_what_is_used_next() {
     assert_eq!(plain.prefix_edits, clairvoyant.prefix_edits);
 }
 
+/// A policy whose recall returns something else for every id.
+struct WrongRecall<'c>(FitSession<'c>);
+
+impl ReplayPolicy for WrongRecall<'_> {
+    fn fit(
+        &mut self,
+        history: &[ReplayMessage],
+        reader: &mut BlockReader<'_>,
+    ) -> Result<Vec<ReplayMessage>, String> {
+        self.0.fit(history, reader)
+    }
+
+    fn recall(&self, history: &[ReplayMessage], ids: &[&str]) -> Option<Vec<Option<String>>> {
+        let contents = self.0.recall(history, ids)?;
+        Some(contents.into_iter().map(|content| Some(content? + ".")).collect())
+    }
+}
+
+#[test]
+fn a_recall_gives_back_exactly_what_was_cut() {
+    // Without calls, whole turns are left out, and one id in the task names them.
+    let mut chat = vec![json!({ "role": "user", "content": "Explain the parts of the system." })];
+    for part in 0..24 {
+        let answer = format!("section_{part:02}_code does this. {}", "It is simple. ".repeat(40));
+        chat.push(json!({ "role": "assistant", "content": answer }));
+        chat.push(json!({ "role": "user", "content": format!("And the one after {part}?") }));
+    }
+    chat.push(
+        json!({ "role": "assistant", "content": "As section_01_code and section_02_code do." }),
+    );
+    let (chat, counter) = (json!(chat).to_string(), o200k());
+    for (text, budget) in [(chat.as_str(), 600), (SESSION, 1_200), (SESSION, 700)] {
+        let mut reader = BlockReader::new(&counter);
+        let session = RecordedSession::read("session", text, &mut reader).unwrap().remove(0);
+        let policy = || FitSession::new(SessionOptions::default(), &counter, budget).unwrap();
+        let mut figures = |policy: &mut dyn ReplayPolicy| {
+            replay(&session, budget, policy, &mut reader, || Ok::<(), Infallible>(())).unwrap()
+        };
+        let (right, wrong) = (figures(&mut policy()), figures(&mut WrongRecall(policy())));
+        assert!(right.lost_needles > 0, "{right:?}");
+        assert_eq!((right.recallable, wrong.recallable), (right.lost_needles, 0));
+    }
+}
+
 /// Drops the first messages, refuses the last request, and counts requests.
 struct LastMessages(usize);
 

@@ -104,7 +104,8 @@ pub fn replay<E>(
             *figures.faults.entry(fault.to_owned()).or_default() += 1;
         }
         if is_over {
-            figures.add_needles(session, &request.needles, &sent);
+            let lost = figures.add_needles(session, &request.needles, &sent);
+            figures.recallable += recallable(session, history, &lost, &sent, policy, reader);
             figures.add_kept(session, request, &sent);
         }
         previous = Some(sent);
@@ -163,23 +164,83 @@ impl Sent {
         blocks().any(|block| block == source) || blocks().any(|block| has_line(&block.text))
     }
 
-    /// Returns whether the request names a cut block: a call or result by its id, a text by its beginning and the word
+    /// Returns the blocks that name a cut one: a call and its result have the same id, a text has its beginning and the word
     /// `recall`.
-    fn names(&self, source: &Block) -> bool {
-        let mut blocks = self.blocks.iter().map(|sent| &sent.block);
-        match source.id() {
-            Some(id) => blocks.any(|block| block.id() == Some(id)),
+    fn forms_of(&self, source: &Block) -> impl Iterator<Item = &Block> {
+        let end = source.text.char_indices().nth(TEXT_START_CHARS);
+        let start = &source.text[..end.map_or(source.text.len(), |(index, _)| index)];
+        let is_form = move |block: &&Block| match source.id() {
+            Some(id) => block.id() == Some(id),
             None => {
-                let end = source.text.char_indices().nth(TEXT_START_CHARS);
-                let start = &source.text[..end.map_or(source.text.len(), |(index, _)| index)];
-                blocks.any(|block| {
-                    block.is_text()
-                        && block.text.starts_with(start)
-                        && block.text.contains("recall")
-                })
+                block.is_text() && block.text.starts_with(start) && block.text.contains("recall")
+            }
+        };
+        self.blocks.iter().map(|sent| &*sent.block).filter(is_form)
+    }
+
+    /// Returns the recall ids that may give a cut block back: those of its forms, and those of the first message, which name
+    /// turns that were left out.
+    fn recall_ids(&self, source: &Block) -> Vec<&str> {
+        let first = self.messages.first().map_or(&[][..], |message| &message.blocks);
+        let blocks = self.forms_of(source).chain(first.iter().map(|block| &**block));
+        blocks.flat_map(|block| recall_ids(&block.text)).collect()
+    }
+}
+
+/// Returns the ids in a text that follow the word `recall`.
+fn recall_ids(text: &str) -> Vec<&str> {
+    let ids = text.split("recall ").skip(1).map(|rest| {
+        let end = rest.find(|character: char| !character.is_ascii_hexdigit());
+        &rest[..end.unwrap_or(rest.len())]
+    });
+    ids.filter(|id| [8, 32].contains(&id.len())).collect()
+}
+
+/// Counts the lost needles whose source a request gives back: by a recall id that returns exactly the source, or its turn. If
+/// the policy has no recall, it suffices that the request names the source.
+fn recallable(
+    session: &RecordedSession,
+    history: &[ReplayMessage],
+    lost: &[&Needle],
+    sent: &Sent,
+    policy: &dyn ReplayPolicy,
+    reader: &mut BlockReader<'_>,
+) -> u64 {
+    let sources = || lost.iter().flat_map(|needle| &needle.sources);
+    let source = |index: usize| &*session.blocks[index].1;
+    let ids: BTreeSet<&str> = sources().flat_map(|index| sent.recall_ids(source(*index))).collect();
+    let ids: Vec<&str> = ids.into_iter().collect();
+    let mut given_back = BTreeSet::new();
+    match policy.recall(history, &ids) {
+        Some(contents) => {
+            let contents: BTreeMap<&str, String> =
+                ids.iter().zip(contents).filter_map(|(id, text)| Some((*id, text?))).collect();
+            for index in sources() {
+                let ids = sent.recall_ids(source(*index));
+                let mut contents = ids.iter().filter_map(|id| contents.get(id));
+                if contents.any(|content| is_content_of(content, source(*index), reader)) {
+                    given_back.insert(*index);
+                }
             }
         }
+        None => given_back
+            .extend(sources().filter(|index| sent.forms_of(source(**index)).next().is_some())),
     }
+    let is_given_back =
+        |needle: &&&Needle| needle.sources.iter().any(|index| given_back.contains(index));
+    lost.iter().filter(is_given_back).count() as u64
+}
+
+/// Returns whether a recalled content is that of a block: its text, the input of a call, or messages with the block.
+fn is_content_of(content: &str, source: &Block, reader: &mut BlockReader<'_>) -> bool {
+    let text = match &source.kind {
+        BlockKind::ToolUse { name, .. } => source.text.get(name.len() + 1..).unwrap_or_default(),
+        _ => &source.text,
+    };
+    let has_block = |messages: Vec<ReplayMessage>| {
+        messages.iter().any(|message| message.blocks.iter().any(|block| **block == *source))
+    };
+    content == text || reader.read_request(content).is_ok_and(has_block)
 }
 
 impl Figures {
@@ -205,8 +266,14 @@ impl Figures {
         self.written += sent.tokens - read;
     }
 
-    fn add_needles(&mut self, session: &RecordedSession, needles: &[Needle], sent: &Sent) {
-        let (mut lost, mut lost_sources) = (0, BTreeSet::<usize>::new());
+    /// Counts needles, and returns the lost ones.
+    fn add_needles<'n>(
+        &mut self,
+        session: &RecordedSession,
+        needles: &'n [Needle],
+        sent: &Sent,
+    ) -> Vec<&'n Needle> {
+        let (mut lost, mut lost_sources) = (Vec::new(), BTreeSet::<usize>::new());
         for needle in needles {
             self.needles += 1;
             self.hard_needles += u64::from(needle.is_hard);
@@ -218,20 +285,20 @@ impl Figures {
                 self.hard_needles_in_line += u64::from(has_line && needle.is_hard);
                 continue;
             }
-            lost += 1;
+            lost.push(needle);
             self.lost_hard_needles += u64::from(needle.is_hard);
             lost_sources.extend(needle.sources.last());
-            let is_named = |index: &usize| sent.names(&session.blocks[*index].1);
-            self.recallable += u64::from(needle.sources.iter().any(is_named));
         }
-        self.lost_needles += lost;
-        self.lossy_requests += u64::from(lost > 0);
-        self.max_lost_needles = self.max_lost_needles.max(lost);
+        let count = lost.len() as u64;
+        self.lost_needles += count;
+        self.lossy_requests += u64::from(count > 0);
+        self.max_lost_needles = self.max_lost_needles.max(count);
         if !lost_sources.is_empty() {
             self.recall_read += sent.tokens;
             let sources = lost_sources.into_iter().map(|index| session.blocks[index].1.tokens);
             self.recall_written += sources.sum::<i64>();
         }
+        lost
     }
 
     /// Checks the first block of the task and the last edits.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pannier_core::item::Exactness;
 use pannier_core::{ContextBudget, TokenCounter};
 use pannier_policy::{Policy, PolicyRegistry, SessionOptions};
 
@@ -28,6 +29,12 @@ pub trait ReplayPolicy {
     /// Returns the share of the budget up to which a history must be sent unchanged.
     fn pressure_point(&self) -> f64 {
         0.5
+    }
+
+    /// Returns the contents that recall ids of a request stand for. `None` if the policy has no recall.
+    fn recall(&self, history: &[ReplayMessage], ids: &[&str]) -> Option<Vec<Option<String>>> {
+        let _ = (history, ids);
+        None
     }
 
     /// Returns whether the policy has a budget to keep.
@@ -173,8 +180,31 @@ impl ReplayPolicy for FitSession<'_> {
         })
     }
 
+    fn recall(&self, history: &[ReplayMessage], ids: &[&str]) -> Option<Vec<Option<String>>> {
+        let request = request_json(history);
+        let transcript = Transcript::read(Provider::Anthropic, &request, &NoTokens).ok()?;
+        Some(ids.iter().map(|id| transcript.recall(id)).collect())
+    }
+
     fn pressure_point(&self) -> f64 {
         self.session.options().pressure
+    }
+}
+
+/// Counts nothing: recalls do not depend on tokens.
+struct NoTokens;
+
+impl TokenCounter for NoTokens {
+    fn name(&self) -> &str {
+        "none"
+    }
+
+    fn exactness(&self) -> Exactness {
+        Exactness::Estimate
+    }
+
+    fn count(&self, _: &str) -> usize {
+        0
     }
 }
 

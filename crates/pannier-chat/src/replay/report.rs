@@ -79,7 +79,7 @@ pub struct Figures {
     pub needles_in_line: u64,
     /// The hard needles that were sent in their line.
     pub hard_needles_in_line: u64,
-    /// The lost needles whose source the request names.
+    /// The lost needles whose source a recall id of the request gives back, or which the request names if the policy has no recall.
     pub recallable: u64,
     /// The requests that lost a needle.
     pub lossy_requests: u64,

@@ -9,6 +9,7 @@ use super::fold::{Block, Fold, Turn, turns_json};
 use super::id::BlockHash;
 use crate::message::{Message, PartKind};
 use crate::transcript::Field;
+use crate::trimmed::{is_rewritten, write_message};
 use crate::{Provider, Transcript, anthropic};
 
 /// The form in which a cut block is sent.
@@ -161,6 +162,8 @@ impl<'s, 't> Fitted<'s, 't> {
         let mut cuts = Vec::new();
         for block in &fold.blocks {
             let (form, reason, id, text) = match &block.cut {
+                // An empty result loses nothing.
+                _ if block.is_gone && block.whole_tokens == 0 => continue,
                 _ if block.is_gone => {
                     let (form, reason) = (CutForm::Omitted, CutReason::OverBudget);
                     (form, reason, omitted_id.clone(), String::new())
@@ -345,15 +348,25 @@ impl<'s, 't> Fitted<'s, 't> {
             return transcript.text.to_owned();
         }
         let mut cuts = &self.cuts[..];
-        transcript.write(|index| {
+        let provider = transcript.provider;
+        transcript.write(|index, text| {
             let mut message = Cow::Borrowed(&transcript.messages[index]);
             let count = cuts.iter().take_while(|cut| cut.index == index).count();
             let (own, rest) = cuts.split_at(count);
             cuts = rest;
             if self.is_omitted(index) || is_rejected(&message) {
-                return None;
+                return false;
             }
             let note = self.note.as_ref().filter(|(task, _)| *task == index);
+            let bodies = own.iter().map(|cut| (cut.part, cut.text.as_str()));
+            if note.is_none()
+                && breakpoints.is_empty()
+                && !own.is_empty()
+                && !is_rewritten(provider, &message)
+                && message.write_with_bodies(bodies, text)
+            {
+                return true;
+            }
             if note.is_none() && !own.is_empty() {
                 message = Cow::Owned(message.without_texts());
             }
@@ -368,7 +381,8 @@ impl<'s, 't> Fitted<'s, 't> {
             if let Some((_, note)) = note {
                 message.to_mut().note = Some(note.clone());
             }
-            Some(message)
+            write_message(provider, &message, text);
+            true
         })
     }
 }

@@ -27,7 +27,10 @@ const MAX_FIRST_LINE: usize = 160;
 
 /// Returns the first `max` characters of a text.
 fn first_chars(text: &str, max: usize) -> &str {
-    text.char_indices().nth(max).map_or(text, |(end, _)| &text[..end])
+    match text.as_bytes().get(..max) {
+        Some(first) if first.is_ascii() => &text[..max],
+        _ => text.char_indices().nth(max).map_or(text, |(end, _)| &text[..end]),
+    }
 }
 
 /// Returns how to recall a block, after what is said about it.
@@ -47,8 +50,7 @@ pub(super) fn stub(id: &str, tokens: i64) -> String {
 
 /// A stub that lists names.
 pub(super) fn stub_with_names(id: &str, tokens: i64, names: &[&str]) -> String {
-    let (tokens, recall) = (tokens.to_string(), recall(id));
-    let mut text = ["[", &tokens, " tokens left out", &recall].concat();
+    let mut text = ["[", &tokens.to_string(), " tokens left out", &recall(id)].concat();
     for (index, name) in names.iter().enumerate() {
         text.push_str(if index == 0 { "; names: " } else { SEPARATOR });
         text.push_str(name);
@@ -166,13 +168,14 @@ pub(super) fn names<'t>(
     listed.into_iter().map(|(_, name)| name).collect()
 }
 
+/// Returns whether no argument of a call can be long: none is longer than all of them.
+pub(super) fn is_short_input(part: &Part<'_>, max: usize) -> bool {
+    part.text.len() <= 2 * max
+}
+
 /// Returns the arguments of a call with each long value cut to its first `max` characters, or `None` if none is long.
 /// Paths stay whole, and the arguments stay an object.
 pub(super) fn short_input(id: &str, part: &Part<'_>, max: usize) -> Option<String> {
-    // No value is longer than all of them.
-    if part.text.len() <= 2 * max {
-        return None;
-    }
     if matches!(part.body?, Body::Text(_)) {
         let text = input(part);
         return (text.chars().count() > 2 * max).then(|| beginning(id, text, max));

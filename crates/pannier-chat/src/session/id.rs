@@ -1,6 +1,7 @@
 //! Recall ids: the first eight digits of the hash of a block, or all digits if another block had these before.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// The hash of a block's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,9 +50,27 @@ fn hex(bytes: &[u8]) -> String {
 /// The blocks of a history by the digits of their ids. A short id names the first block that has its digits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ids {
-    by_digits: HashMap<u32, BlockHash>,
+    by_digits: HashMap<u32, BlockHash, BuildHasherDefault<DigitsHasher>>,
     /// Whether all ids are empty.
     is_hidden: bool,
+}
+
+/// Spreads digits, which are a hash already, over all bits.
+#[derive(Clone, Debug, Default)]
+struct DigitsHasher(u64);
+
+impl Hasher for DigitsHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, digits: u32) {
+        self.0 = (self.0 ^ u64::from(digits)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Ids {

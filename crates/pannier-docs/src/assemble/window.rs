@@ -1,7 +1,8 @@
 //! Windows: a passage cut to its best sentences.
 //!
 //! A passage is divided into sentences, in source code into lines. The sentences with the heaviest terms of the query are kept,
-//! in their order, and `[…]` marks what is left out. Windows of all lengths are the forms of a passage, so that the engine
+//! in their order, and `[…]` marks what is left out. A line of code means little without the name of its definition, so windows
+//! of source code keep the line of the definition first. Windows of all lengths are the forms of a passage, so that the engine
 //! chooses the longest that fits.
 
 use std::collections::BTreeSet;
@@ -31,12 +32,17 @@ pub(crate) struct Window {
 
 /// Returns the windows of a passage, longest first. `chunks` is the number of chunks in the index.
 pub(crate) fn windows(hit: &Hit, chunks: usize) -> Vec<Window> {
-    let units = units(&hit.text, is_prose(&hit.path));
+    let is_prose = is_prose(&hit.path);
+    let units = units(&hit.text, is_prose);
     // What follows the start of a cut code block is code up to its end.
     if units.len() < 2 || !hit.fence.is_empty() {
         return Vec::new();
     }
-    let order = by_weight(hit, &units, chunks);
+    let mut order = by_weight(hit, &units, chunks);
+    if !is_prose {
+        let definition = units.iter().position(|unit| is_code(&hit.text[unit.clone()]));
+        order.sort_by_key(|position| Some(*position) != definition);
+    }
     let step = units.len().div_ceil(MAX_WINDOWS);
     let counts = (1..units.len()).rev().step_by(step);
     counts.map(|count| window(hit, &units, &order[..count])).collect()
@@ -110,6 +116,12 @@ fn mark(text: &mut String, is_line: bool) {
     }
     text.push_str(OMISSION);
     text.push(separator);
+}
+
+/// Returns whether a line of source code is neither a comment nor an attribute, as those of common languages start.
+fn is_code(line: &str) -> bool {
+    let line = line.trim_start();
+    !["//", "/*", "*", "#", "@", "--", "\"\"\""].iter().any(|mark| line.starts_with(mark))
 }
 
 fn is_prose(path: &str) -> bool {
@@ -231,5 +243,19 @@ mod tests {
             ["Run it. ", "Then:\n", "```sh\na. B\n\n# c\n```\n", "Done."]
         );
         assert_eq!(divided("", true), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn windows_of_source_code_start_with_the_definition() {
+        let text = "/// Opens a door.\n#[must_use]\npub fn open(door: u32) -> bool {\n    let key = find(door);\n    key > 0\n}\n";
+        let chunk =
+            crate::Chunk::new(0..text.len(), 1, String::new(), String::new(), String::new());
+        let shortest = |path: &str| {
+            let hit = Hit::new(String::new(), (0, path, None), 0, chunk.clone(), text.to_owned());
+            windows(&hit, 1).pop().map(|window| window.text)
+        };
+        let definition = "[…]\npub fn open(door: u32) -> bool {\n[…]";
+        assert_eq!(shortest("door.rs").as_deref(), Some(definition));
+        assert_ne!(shortest("door.md").as_deref(), Some(definition));
     }
 }

@@ -168,7 +168,11 @@ impl Fold {
 
     fn cut_input(&mut self, index: usize, max: usize, step: Step<'_, '_>) {
         let block = &self.blocks[index];
-        let text = form::short_input(&self.ids.id(block.hash), step.part(block), max);
+        let part = step.part(block);
+        if form::is_short_input(part, max) {
+            return;
+        }
+        let text = form::short_input(&self.ids.id(block.hash), part, max);
         if let Some(text) = text {
             self.cut(index, CutForm::ShortInput, text, step);
         }
