@@ -104,8 +104,11 @@ impl ChunkTable {
 
 /// Returns the document of each chunk, given the first chunk of each document and the number of chunks.
 pub(crate) fn documents_of(firsts: &[u32]) -> Vec<u32> {
-    let chunks = firsts.windows(2).zip(0..);
-    chunks.flat_map(|(range, document)| (range[0]..range[1]).map(move |_| document)).collect()
+    let mut documents = vec![0; firsts.last().map_or(0, |chunks| *chunks as usize)];
+    for (range, document) in firsts.windows(2).zip(0..) {
+        documents[range[0] as usize..range[1] as usize].fill(document);
+    }
+    documents
 }
 
 /// The location of a chunk.
