@@ -66,7 +66,7 @@ fn push_command(page: &mut String, parent: &str, command: &Command) {
     let options = || command.get_arguments().filter(|arg| !arg.is_global_set());
     let is_parent = command.get_subcommands().any(|command| shown(&command));
     // A command such as `memory` can do something itself.
-    if !is_parent || options().any(|arg| is_listed(arg)) {
+    if !is_parent || options().any(is_listed) {
         let usage = command.clone().render_usage().to_string();
         page.push_str(&format!("\n```text\n{}\n```\n\n", usage.trim_start_matches("Usage: ")));
         push_options(page, options());
