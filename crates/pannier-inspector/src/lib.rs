@@ -179,9 +179,9 @@ mod tests {
         let file = Page::default().html();
         for (live, data) in [(Live::Server, "server"), (Live::Gateway, "gateway")] {
             let html = Page::live(live).html();
-            let policy = policy(&html);
-            assert_eq!(policy.replace(" connect-src 'self';", ""), super::tests::policy(&file));
-            assert_eq!(policy.matches("'self'").count(), 1, "{policy}");
+            let own = policy(&html);
+            assert_eq!(own.replace(" connect-src 'self';", ""), policy(&file));
+            assert_eq!(own.matches("'self'").count(), 1, "{own}");
             let data = format!("id=\"data\">{{\"files\":[],\"live\":\"{data}\"}}</script>");
             assert!(html.contains(&data));
         }

@@ -253,7 +253,9 @@ fn links_out_of_the_project_and_long_files_are_not_read() {
     let warnings: Vec<&str> =
         memory.warnings().iter().map(|warning| warning.path.as_str()).collect();
     assert_eq!(warnings, ["AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursor/rules/y.mdc"]);
-    assert!(pack(&memory, options(500)).contains("Not read: AGENTS.md, CLAUDE.md, GEMINI.md, .cursor"));
+    assert!(
+        pack(&memory, options(500)).contains("Not read: AGENTS.md, CLAUDE.md, GEMINI.md, .cursor")
+    );
 }
 
 /// Reads one file as bytes of a project.
