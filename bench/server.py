@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Measures the HTTP server as a team would use it; needs only Python's standard library.
 
-usage: bench/server.py [--server PATH] [--peer PATH] [--only NAME] [--soak MINUTES]
+usage: bench/server.py [--server PATH] [--peer PATH | --against PATH] [--only NAME] [--soak MINUTES]
 
 Prints, for the server and for another build of it (--peer):
 - the latency of `ping` beside four calls with bodies of 3.6 MB;
 - the latency of 1,000 mixed calls by 32 clients;
 - the latency of `ping` from 127.0.0.1 beside 256 half-open connections from 127.0.0.2;
 - resident memory before, and ten seconds after, a hundred calls with bodies of 4 MB;
+- with --against, only the mixed calls: in turn to the server and to another build of it, five times, with ratios;
 - with --soak, only resident memory of the server at rest after each minute of mixed load.
 """
 
@@ -205,6 +206,27 @@ def mixed_calls_of_many_clients(server):
           f"{seconds:.1f} s")
 
 
+def compare_mixed(program, other, rounds=5):
+    """Sends the mixed calls to both servers in turn, so that both have the same noise."""
+    with Server(program) as server, Server(other) as peer:
+        for one in (server, peer):
+            mixed(one, 32, 200)
+        times, ratios = ([], []), []
+        for number in range(rounds):
+            order = [(0, server), (1, peer)] if number % 2 == 0 else [(1, peer), (0, server)]
+            p99 = [0.0, 0.0]
+            for column, one in order:
+                own, _ = mixed(one, 32, 1_000)
+                times[column].extend(own)
+                p99[column] = percentile(own, 0.99)
+            ratios.append(p99[0] / p99[1])
+    for name, own in zip((program, other), times, strict=True):
+        print(f"{name}: p50 {percentile(own, 0.5):.1f} ms, p99 {percentile(own, 0.99):.1f} ms, {len(own)} calls")
+    p50, p99 = (percentile(times[0], share) / percentile(times[1], share) for share in (0.5, 0.99))
+    listed = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    print(f"ratio of all: p50 {p50:.2f}, p99 {p99:.2f}; p99 of each thousand: {listed}")
+
+
 def half_open_connections(server):
     half_open = []
     for _ in range(256):
@@ -289,12 +311,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", default=ROOT / "target/release/pannier", type=pathlib.Path)
     parser.add_argument("--peer", type=pathlib.Path)
+    parser.add_argument("--against", type=pathlib.Path)
     parser.add_argument("--soak", metavar="MINUTES", type=int)
     parser.add_argument("--only", choices=["ping", "mixed", "half-open", "memory"])
     arguments = parser.parse_args()
     if arguments.soak:
         with Server(arguments.server.resolve()) as server:
             soak(server, arguments.soak)
+        return
+    if arguments.against:
+        compare_mixed(arguments.server.resolve(), arguments.against.resolve())
         return
     parts = {
         "ping": ping_beside_large_calls,

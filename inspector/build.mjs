@@ -10,7 +10,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 
-const MODULES = ["format", "model", "engine", "window", "virtual", "list", "why", "whatif", "text", "session", "export", "main"];
+const MODULES = ["format", "model", "engine", "window", "virtual", "list", "why", "whatif", "text", "session", "export", "live", "main"];
 const folder = new URL("./src/", import.meta.url);
 const page = new URL("../crates/pannier-inspector/page/", import.meta.url);
 const read = (name, base = folder) => readFileSync(new URL(name, base), "utf8");

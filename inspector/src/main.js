@@ -1,7 +1,7 @@
 // The page: opens files, asks the engine, and connects the views.
 
 import { count, counted, el, oneLine, percent, visible } from "./format.js";
-import { FileError, decide, policyQuery, readFiles } from "./model.js";
+import { FileError, applyDecision, decide, packedModel, policyQuery, readFiles, readItems } from "./model.js";
 import { Engine } from "./engine.js";
 import { COLORS, WindowView, divide, picture } from "./window.js";
 import { ListView } from "./list.js";
@@ -10,9 +10,11 @@ import { Trial, WhatIfView } from "./whatif.js";
 import { TextView } from "./text.js";
 import { SessionView, sessionPicture } from "./session.js";
 import { png, save, svgText } from "./export.js";
+import { GatewayView, ServerView } from "./live.js";
 
 const $ = (id) => document.getElementById(id);
 const MAX_FILE_BYTES = 512 << 20;
+const LARGE_DATA = 1 << 20;
 const MAX_PRINTED_ROWS = 2000;
 const MAX_SWEPT_ITEMS = 20_000;
 const FORMS = {
@@ -25,6 +27,8 @@ let engineReady = null;
 let isOwn = true;
 let model = null;
 let view = null;
+// The view of the server that the page is from, if it is from one.
+let live = null;
 
 /** Starts the engine once, when a file needs it. */
 function startEngine() {
@@ -33,6 +37,14 @@ function startEngine() {
     return await engine.start(isOwn);
   })();
   return engineReady;
+}
+
+/** Lets the engine read a pool, once. */
+function openPool(pool) {
+  pool.opened ??= startEngine().then(() => engine.open({ texts: pool.texts, receipt: pool.receipt }));
+  // Whoever waits for it handles the error.
+  pool.opened.catch(() => {});
+  return pool.opened;
 }
 
 /** Gives each category a color, in the order of first use. */
@@ -51,10 +63,14 @@ function showProblem(text) {
 }
 
 async function open(files) {
+  await openModel(() => readFiles(files, openPool));
+}
+
+/** Shows the model that a function reads, or its error. */
+async function openModel(read) {
   showProblem(null);
   try {
-    const next = readFiles(files);
-    await show(next);
+    await show(read());
   } catch (error) {
     if (!(error instanceof FileError) && error?.code === undefined) console.warn(error);
     const isDeep = error instanceof RangeError;
@@ -68,15 +84,12 @@ async function show(next) {
   document.body.dataset.ready = "no";
   next.colors = colorsOf();
   for (const kind of new Set(next.items.map(({ kind }) => kind))) next.colors(kind);
-  let facts = null;
   if (next.pool !== null) {
     const presets = await startEngine();
     if (typeof next.policy === "string") next.policy = presets.find(([name]) => name === next.policy)[1];
     try {
-      await engine.open(next.pool);
-      const decided = JSON.parse(await engine.ask("decide", { policy: next.policy, budget: next.budget }));
-      if (next.receipt !== undefined) facts = JSON.parse(await engine.ask("verify", {}));
-      apply(next, decided);
+      await openPool(next.pool);
+      apply(next, JSON.parse(await engine.ask("decide", { policy: next.policy, budget: next.budget })));
     } catch (error) {
       if (next.receipt === undefined) throw error;
       // Without the engine's answer, the receipt itself is shown.
@@ -96,14 +109,15 @@ async function show(next) {
   view.items = model.items;
   view.order = model.order;
   view.window = model.window;
-  header(facts);
-  $("start").hidden = true;
+  header();
+  for (const id of ["start", "live"]) $(id).hidden = true;
+  $("home").hidden = live === null;
   $("app").hidden = false;
   const hasItems = model.session === null;
   setTabs({ selection: hasItems, text: hasItems && (model.pool !== null || model.text !== null), session: !hasItems });
   $("notes").replaceChildren(...model.notes.map((note) => el("p", {}, visible(note, 600))));
   if (!hasItems) {
-    new SessionView($("session"), model.session);
+    view.session = new SessionView($("session"), model.session, model.sessionOptions);
     document.body.dataset.ready = "yes";
     return;
   }
@@ -116,16 +130,27 @@ async function show(next) {
   }
   render();
   document.body.dataset.ready = "yes";
+  if (model.pool !== null && model.receipt !== undefined) void verify(model);
+}
+
+/** Compares the run with its receipt. That takes as long as the decision, so the page is shown before. */
+async function verify(own) {
+  try {
+    const facts = JSON.parse(await engine.ask("verify", {}));
+    if (own === model) header(facts);
+  } catch (error) {
+    if (own === model) header({ identical: false, difference: error.message });
+  }
 }
 
 function apply(target, decided) {
-  target.items = decide(target.items, decided);
+  applyDecision(target.items, decided);
   target.order = decided.order;
   target.window = decided.totals.ledger;
   target.exactness = decided.exactness;
 }
 
-function header(facts) {
+function header(facts = null) {
   $("file").textContent = oneLine(model.name, 80);
   const badges = [[FORMS[model.form] ?? model.form, ""]];
   const policy = model.policy && (typeof model.policy.name === "string" ? model.policy.name : "policy of its own");
@@ -372,11 +397,12 @@ async function explain(index) {
       }),
     );
   const hasEngine = view.trial !== null && (model.pool !== null || view.trial.isChanged);
-  if (!hasEngine) return draw(undefined);
+  const { explainBy } = model;
+  if (!hasEngine && explainBy === undefined) return draw(undefined);
   // A quick answer replaces the panel at once, without a flicker.
   const timer = setTimeout(() => own === view.explained && draw(null), 120);
   try {
-    const [explanation] = JSON.parse(await engine.ask("explain", { ...view.trial.question, index }));
+    const explanation = hasEngine ? JSON.parse(await engine.ask("explain", { ...view.trial.question, index }))[0] : await explainBy(item());
     if (own === view.explained) draw(explanation);
   } catch (error) {
     if (own === view.explained) draw(undefined, error.message);
@@ -504,5 +530,71 @@ window.addEventListener("resize", () => {
 document.body.dataset.ready = "start";
 Object.defineProperty(window, "inspector", { value: { get milliseconds() { return view?.milliseconds; }, open } });
 
+/** Shows the answer to a request. */
+async function showAnswer(run) {
+  await openModel(() => {
+    const answer = run.items === null ? readFiles([{ name: run.name, text: run.text }]) : packedModel(run.name, run.text, run.items);
+    if (run.request.query) answer.query ??= run.request.query;
+    if (Number.isFinite(run.request.budget) && answer.window !== null && answer.window.slack === 0 && answer.window.window < run.request.budget) {
+      answer.window = { ...answer.window, window: run.request.budget, slack: run.request.budget - answer.window.window };
+      answer.notes = answer.notes.filter((note) => !note.startsWith("This answer does not name its budget"));
+    }
+    answer.notes.push(...run.warnings.map((warning) => String(warning)));
+    if (run.items !== null) {
+      answer.explainBy = async (item) => {
+        if (item.id === null) throw new FileError("The server explains items that have an id.");
+        return await live.explain(run, item.id);
+      };
+    }
+    return answer;
+  });
+}
+
+/** Shows a session of the gateway; if it is shown already, at the turn that was chosen. */
+async function showSession(id, session, cutsOf) {
+  const isSame = model?.sessionId === id && !$("app").hidden;
+  const last = isSame ? view.session.session.turns.length - 1 : -1;
+  const turn = isSame && view.session.turn !== last ? view.session.turn : undefined;
+  const hasFocus = $("session").contains(document.activeElement);
+  const blank = { name: `session ${id}`, form: "session", items: [], order: [], window: null, text: null, query: null, pool: null, notes: [] };
+  await openModel(() => ({ ...blank, session, sessionId: id, sessionOptions: { turn, cutsOf } }));
+  if (isSame && hasFocus) view.session.bars[view.session.turn].focus();
+}
+
+/** Prepares a page that is from a server. */
+function startLive(kind) {
+  const root = $("live-view");
+  if (kind === "gateway") {
+    $("live-title").textContent = "Running sessions";
+    live = new GatewayView(root, { onSession: showSession });
+    $("home").textContent = "All sessions";
+  } else {
+    $("live-title").textContent = "Ask this server";
+    live = new ServerView(root, { onAnswer: showAnswer, readItems });
+    $("home").textContent = "New request";
+  }
+  $("start-title").textContent = "Or open a file";
+  $("promise").textContent = "The page has the engine inside. Files stay in it. It sends only the requests that you send, and only to this server.";
+  $("live").hidden = false;
+  document.body.classList.add("live");
+}
+
+$("home").addEventListener("click", () => {
+  for (const id of ["app", "home"]) $(id).hidden = true;
+  for (const id of ["start", "live"]) $(id).hidden = false;
+  showProblem(null);
+  $("file").textContent = "";
+  $("badges").replaceChildren();
+  document.title = "Pannier inspector";
+  live.leave?.();
+  $("live-view").querySelector("button, input")?.focus();
+});
+
 const data = $("data").textContent.trim();
-if (data !== "") void open(JSON.parse(data).files);
+if (data !== "") {
+  // A large file is a run, whose engine can start while the page reads it.
+  if (data.length > LARGE_DATA) void startEngine();
+  const { files, live: kind } = JSON.parse(data);
+  if (kind !== undefined) startLive(kind);
+  if (files.length > 0) void open(files);
+}

@@ -5,13 +5,14 @@
 
 export class FileError extends Error {}
 
-/** Reads files that were opened together: one file to show, and for a receipt its items. */
-export function readFiles(files) {
+/** Reads files that were opened together: one file to show, and for a receipt its items. `onPool` gets the pool before its
+ * items are listed, so that the engine reads it meanwhile. */
+export function readFiles(files, onPool = () => {}) {
   const forms = files.map((file) => ({ ...file, ...detect(file) }));
   const receipts = forms.filter(({ form }) => form === "receipt");
   const pools = forms.filter(({ form }) => form === "items");
   if (receipts.length === 1 && pools.length > 0) {
-    return receiptModel(receipts[0], pools);
+    return receiptModel(receipts[0], pools, onPool);
   }
   if (forms.length > 1 && pools.length === forms.length) {
     return itemsModel(pools);
@@ -130,7 +131,7 @@ function listed(index, item, decision) {
   };
 }
 
-function receiptModel(file, pools) {
+function receiptModel(file, pools, onPool) {
   const receipt = file.value;
   const recorded = check(receipt.items, "list", "items");
   const selected = check(receipt.selected, "list", "selected");
@@ -167,6 +168,7 @@ function receiptModel(file, pools) {
   }
   // The engine reads the texts of the files, because numbers of JavaScript would change their hashes.
   model.pool = { texts: pools.map(({ text }) => text), receipt: file.text };
+  onPool(model.pool);
   model.items = pools.flatMap(({ value }) => value).map((item, index) => listed(index, item, {}));
   model.order = selected;
   return model;
@@ -210,7 +212,7 @@ function reasonText(reason) {
     BudgetExceeded: ({ item_tokens, available_tokens, outcompeted }) =>
       `${item_tokens} tokens requested, ${available_tokens} available${outcompeted ? "; it would fit, but was not chosen" : ""}`,
     Deduplicated: () => "another item with the same content was kept",
-    NearDuplicate: ({ shared, own }) => `${shared} of its ${own} parts are in an item that ranks higher`,
+    NearDuplicate: ({ shared, own }) => `${shared} of its ${own} shingles are in an item that ranks higher`,
     PinnedOverride: () => "it would fit the target if no item were pinned",
     RenderedOverBudget: ({ rendered_tokens, target_tokens }) =>
       `the text of all would have ${rendered_tokens} tokens, the target is ${target_tokens}`,
@@ -459,6 +461,40 @@ function selectionModel(file) {
   return model;
 }
 
+/** The answer to a request that packed these items: the selection, and the items that it left out. */
+export function packedModel(name, text, pool) {
+  const model = selectionModel({ name, value: JSON.parse(text) });
+  const positions = new Map();
+  const key = (item, content) => JSON.stringify([item.id ?? null, content]);
+  for (const [index, item] of pool.entries()) {
+    for (const name of new Set([key(item, item.content), key(item, null)])) {
+      if (!positions.has(name)) positions.set(name, []);
+      positions.get(name).push(index);
+    }
+  }
+  const items = pool.map((item, index) => listed(index, item, { reason: "Out", why: "The answer has no reasons. Select the item to ask for it." }));
+  const taken = new Set();
+  // A shortened item has another content.
+  const find = (item) => [...(positions.get(key(item, item.content)) ?? []), ...(item.id === null ? [] : (positions.get(key(item, null)) ?? []))].find((index) => !taken.has(index));
+  const order = [];
+  for (const item of model.items) {
+    const index = find(item);
+    if (index === undefined) return model;
+    taken.add(index);
+    order.push(index);
+    const isShort = item.form !== "whole";
+    Object.assign(items[index], { isIn: true, form: item.form, reason: item.reason, why: null, tokens: isShort ? items[index].tokens : item.tokens, sentTokens: isShort ? item.tokens : null });
+  }
+  return { ...model, items, order, notes: [] };
+}
+
+/** Reads the items of a file. */
+export function readItems(name, text) {
+  const { form, value } = detect({ name, text });
+  if (form !== "items") throw new FileError(`${name} does not have items: an item is an object with a text "content".`);
+  return value;
+}
+
 /** A packet of a project's memory. Its entries have no counts of their own. */
 function packetModel(file) {
   const packet = file.value;
@@ -522,17 +558,31 @@ function readSession(value) {
   return { ...value, blocks, turns };
 }
 
-/** Applies a decision of the engine, and links duplicates. */
+/** Returns items with a decision of the engine. */
 export function decide(items, decided) {
-  const next = items.map((item) => ({ ...item, isIn: false, form: null, sentTokens: null, duplicateOf: null, score: decided.scores[item.index], tokens: decided.tokens[item.index] }));
+  const next = items.map((item) => ({ ...item }));
+  applyDecision(next, decided);
+  return next;
+}
+
+/** Applies a decision of the engine, and links duplicates. */
+export function applyDecision(next, decided) {
+  for (const item of next) {
+    item.isIn = false;
+    item.form = item.sentTokens = item.duplicateOf = null;
+    item.score = decided.scores[item.index];
+    item.tokens = decided.tokens[item.index];
+  }
   decided.order.forEach((index, position) => {
-    Object.assign(next[index], { isIn: true, form: "whole", reason: decided.reasons[position], why: "" });
+    const item = next[index];
+    item.isIn = true;
+    item.form = "whole";
+    item.reason = decided.reasons[position];
+    item.why = "";
   });
   for (const [index, tokens, form] of decided.shortened) Object.assign(next[index], { form, sentTokens: tokens });
   decided.excluded.forEach((index, position) => {
-    const [reason, why] = decided.why[position];
-    Object.assign(next[index], { reason, why });
+    [next[index].reason, next[index].why] = decided.why[position];
   });
   for (const [index, kept] of decided.duplicates) next[index].duplicateOf = kept;
-  return next;
 }

@@ -27,11 +27,13 @@ export function difference(session, before, after) {
 }
 
 export class SessionView {
-  constructor(root, session) {
+  /** A session without blocks asks `cutsOf` what a turn cut. */
+  constructor(root, session, { turn = session.turns.length - 1, cutsOf = null } = {}) {
     this.session = session;
-    this.turn = session.turns.length - 1;
+    this.turn = turn;
     this.other = null;
     this.root = root;
+    this.cutsOf = cutsOf;
     this.#build();
     this.choose(this.turn);
   }
@@ -110,8 +112,8 @@ export class SessionView {
 
   /** Shows a turn, next to the one before it or, with `keeps`, next to the current one. */
   choose(index, keeps = false) {
-    if (keeps && index !== this.turn) this.other = this.turn;
-    else if (!keeps) this.other = index > 0 ? index - 1 : null;
+    if (keeps && index !== this.turn && this.session.blocks !== null) this.other = this.turn;
+    else if (!keeps) this.other = index > 0 && this.session.blocks !== null ? index - 1 : null;
     this.turn = index;
     this.#show();
   }
@@ -146,6 +148,11 @@ export class SessionView {
       nodes.push(el("p", { class: "broken-note" }, el("strong", {}, "The prefix broke. "), oneLine(breakText(session, turn.break), 400)));
     }
     if (turn.refusal) nodes.push(el("p", { class: "problem" }, `The policy refused: ${oneLine(turn.refusal, 300)}`));
+    if (session.blocks === null) {
+      nodes.push(...this.#own(turn));
+      this.detail.replaceChildren(...nodes);
+      return;
+    }
     if (session.turns.length > 1) nodes.push(el("div", { class: "field" }, el("label", { for: "compare" }, "Changes since"), compare));
     if (this.other !== null) {
       const [before, after] = this.other < index ? [this.other, index] : [index, this.other];
@@ -154,6 +161,32 @@ export class SessionView {
       nodes.push(el("p", { class: "muted" }, "The first turn sends everything for the first time."), this.#blocks(formsAt(session, index).map((form) => ({ block: form.block, before: null, after: form }))));
     }
     this.detail.replaceChildren(...nodes);
+  }
+
+  /** What a session without blocks knows about a turn. */
+  #own(turn) {
+    const facts = [`Sent at ${new Date(turn.at).toLocaleString()}.`, `Receipt ${oneLine(turn.receipt, 80)}.`];
+    if (turn.reported !== null) facts.push(`The provider counted ${counted(turn.reported, "token")}.`);
+    const cuts = el("div", { class: "cuts" });
+    if (turn.cuts === 0) cuts.append(el("p", { class: "muted" }, "Nothing is cut."));
+    else void this.#cuts(turn, cuts);
+    return [el("p", { class: "muted" }, facts.join(" ")), cuts];
+  }
+
+  async #cuts(turn, root) {
+    try {
+      const cuts = await this.cutsOf(turn);
+      const rows = cuts.slice(0, 500).map((cut) =>
+        el("tr", { class: "is-cut" }, el("td", {}, count(cut.message)), el("td", {}, count(cut.part)), el("td", { class: "number" }, count(cut.tokens_before)), el("td", { class: "number" }, count(cut.tokens_after)), el("td", {}, oneLine(cut.form, 30)), el("td", {}, oneLine(cut.reason, 60))),
+      );
+      const heads = ["Message", "Part", "Tokens before", "After", "Form", "Why"];
+      root.replaceChildren(
+        el("p", {}, `${counted(turn.cuts, "block")} are shorter than the agent sent them, ${count(cuts.length)} of them since the turn before.`),
+        ...(rows.length === 0 ? [] : [el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Cuts" }, el("table", { class: "blocks" }, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, rows)))]),
+      );
+    } catch (error) {
+      root.replaceChildren(el("p", { class: "muted" }, `${counted(turn.cuts, "block")} are shorter than the agent sent them. ${visible(error.message, 200)}`));
+    }
   }
 
   #difference(before, after) {
@@ -200,10 +233,11 @@ export class SessionView {
 }
 
 function breakText(session, { block, why, rewritten }) {
-  const { role, kind, name, message } = session.blocks[block] ?? {};
+  const { role, kind, name, message } = session.blocks?.[block] ?? {};
   const what = [role, kind, name].filter(Boolean).join(" ");
+  const where = message === undefined ? "" : `At message ${message}${what ? ` (${what})` : ""}: `;
   const again = Number.isFinite(rewritten) ? ` ${counted(rewritten, "token")} had to be written again.` : "";
-  return `At message ${message}${what ? ` (${what})` : ""}: ${visible(why ?? "it changed", 200)}.${again}`;
+  return `${where}${visible(why ?? "it changed", 200)}.${again}`;
 }
 
 /** Draws the turns as a picture of its own. */

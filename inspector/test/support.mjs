@@ -1,6 +1,6 @@
 // What the tests share: the command, the page, and a browser that reports every error and every request.
 
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -111,6 +111,40 @@ export async function openPage(file, { width = 1280, height = 800, colorScheme =
   await page.goto(own);
   if (isReady !== null) await page.waitForSelector(`body[data-ready=${isReady}]`, { timeout: 60_000 });
   return { page, problems, close: () => context.close() };
+}
+
+/** Starts a server of the command. `url` is its address, `inspect` that of a gateway's sessions. */
+export async function start(...words) {
+  const process = spawn(PROGRAM, words, { cwd: ROOT, stdio: ["ignore", "ignore", "pipe"] });
+  const found = {};
+  let text = "";
+  await new Promise((resolve, reject) => {
+    process.stderr.setEncoding("utf8").on("data", (part) => {
+      text += part;
+      found.inspect ??= /the running sessions are at (http:\/\/[0-9.:]+)/.exec(text)?.[1];
+      found.url ??= /listening at (http:\/\/[0-9.:]+)/.exec(text)?.[1];
+      if (found.url && (found.inspect || !words.includes("--inspect"))) resolve();
+    });
+    process.on("exit", (code) => reject(new Error(`${words.join(" ")} ended with ${code}: ${text}`)));
+  });
+  process.removeAllListeners("exit");
+  return { ...found, stop: () => process.kill() };
+}
+
+/** Opens the page of a server. `requests` collects the addresses that it asks for. */
+export async function openUrl(url, { width = 1280, height = 800, colorScheme = "light" } = {}) {
+  const context = await (await launch()).newContext({ viewport: { width, height }, colorScheme });
+  const page = await context.newPage();
+  const [problems, requests] = [[], []];
+  page.on("console", (message) => message.type() === "error" && problems.push(`console: ${message.text()}`));
+  page.on("pageerror", (error) => problems.push(`error: ${error.message}`));
+  context.on("request", (request) => {
+    const asked = request.url();
+    if (!asked.startsWith("blob:") && !asked.startsWith("data:")) requests.push(asked);
+  });
+  await page.goto(url);
+  await page.waitForSelector("body[data-ready=start]");
+  return { page, problems, requests, close: () => context.close() };
 }
 
 /** Opens files in a page by its input. Until the page has read them, it is not ready. */

@@ -19,7 +19,17 @@ pub(crate) const PRIMING_TOKENS: i64 = 3;
 pub(crate) struct FixedField {
     pub(crate) name: String,
     pub(crate) text: String,
+    /// The tokens besides those of the text.
+    pub(crate) own_tokens: i64,
+    /// All tokens.
     pub(crate) tokens: i64,
+}
+
+impl FixedField {
+    /// Returns a field whose text is not yet counted.
+    pub(crate) fn new(name: &str, text: String, own_tokens: i64) -> Self {
+        Self { name: name.to_owned(), text, own_tokens, tokens: own_tokens }
+    }
 }
 
 /// Returns the items of the messages, followed by those of the fixed fields. Messages are pinned by their positions.

@@ -36,7 +36,7 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/explanation/valid-transcripts.md")]
+#[doc = include_str!("../../../docs/reference/chat-formats.md")]
 struct Guide;
 
 mod anthropic;

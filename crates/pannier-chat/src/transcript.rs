@@ -193,13 +193,21 @@ impl<'t> Transcript<'t> {
             repairs.extend(surrogate_repairs(&messages));
         }
         repairs.sort_by_key(|repair| repair.message);
-        message::count(&mut messages, counter);
-        for field in &mut fixed {
-            let count = i64::try_from(counter.count(&field.text)).unwrap_or(i64::MAX);
-            field.tokens = field.tokens.saturating_add(count);
-        }
         let (items, pins, first_of_pins) = (OnceLock::new(), Vec::new(), Vec::new());
-        Ok(Self { text, provider, request, messages, repairs, fixed, items, pins, first_of_pins })
+        let mut transcript =
+            Self { text, provider, request, messages, repairs, fixed, items, pins, first_of_pins };
+        transcript.count_with(counter);
+        Ok(transcript)
+    }
+
+    /// Counts the tokens again, by another counter.
+    pub fn count_with(&mut self, counter: &dyn TokenCounter) {
+        message::count(&mut self.messages, counter);
+        for field in &mut self.fixed {
+            let count = i64::try_from(counter.count(&field.text)).unwrap_or(i64::MAX);
+            field.tokens = field.own_tokens.saturating_add(count);
+        }
+        self.items = OnceLock::new();
     }
 
     /// Returns the items: the messages in input order, followed by the fixed fields of the request, such as `tools`.
@@ -407,7 +415,7 @@ fn read_field<'t>(
     if let Some(text) = system {
         // An empty system prompt costs nothing.
         if !text.is_empty() {
-            fixed.push(FixedField { name: name.to_string(), text, tokens: TOKENS_PER_MESSAGE });
+            fixed.push(FixedField::new(&name, text, TOKENS_PER_MESSAGE));
         }
         return Ok(Some(Field::Other(name, raw)));
     }
@@ -416,7 +424,7 @@ fn read_field<'t>(
         if text.trim().is_empty() {
             return Ok(None);
         }
-        fixed.push(FixedField { name: name.to_string(), text, tokens: TOKENS_PER_MESSAGE });
+        fixed.push(FixedField::new(&name, text, TOKENS_PER_MESSAGE));
         return Ok(Some(match changed {
             Some(value) => Field::Changed(name, value),
             None => Field::Other(name, raw),
@@ -425,7 +433,7 @@ fn read_field<'t>(
     let text = json::compact(raw);
     let has_prompt = provider == Provider::Anthropic && text != "[]";
     let tokens = if has_prompt { anthropic::TOOLS_PROMPT_TOKENS } else { 0 };
-    fixed.push(FixedField { name: name.to_string(), text, tokens });
+    fixed.push(FixedField::new(&name, text, tokens));
     Ok(Some(Field::Other(name, raw)))
 }
 

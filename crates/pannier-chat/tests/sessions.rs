@@ -13,7 +13,7 @@ use pannier_chat::{
 };
 use pannier_core::ContextBudget;
 use pannier_policy::{PolicyRegistry, Receipt, Replay, SessionOptions};
-use pannier_tokens::BytesOverFour;
+use pannier_tokens::{BytesOverFour, UpperBound};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::rules::{self, problems};
@@ -431,6 +431,33 @@ proptest! {
         let text = history.to_string();
         let tokens: i64 = read(provider, &text).items().iter().map(|item| item.tokens()).sum();
         check_session(provider, &history, (tokens as f64 * share) as i64 + 20, profile, (pin, query))?;
+    }
+
+    #[test]
+    fn requests_below_pressure_by_an_upper_bound_are_left_alone(
+        steps in prop::collection::vec(step(), 1..24),
+        share in 0.2..12.0_f64,
+        factor in 1..5_usize,
+        profile in prop::sample::select(&PROFILES[..]),
+        provider in prop::sample::select(&PROVIDERS[..]),
+    ) {
+        let history = history(provider, &steps);
+        let text = history.to_string();
+        let mut transcript = read(provider, &text);
+        let tokens: i64 = transcript.items().iter().map(|item| item.tokens()).sum();
+        let budget = budget((tokens as f64 * share) as i64 + 20);
+        let session = ChatSession::new(options(profile), &BytesOverFour);
+        let cuts = session.fit(&transcript, &budget).map(|fitted| fitted.cuts().len());
+        let is_below = session.is_below_pressure(&transcript, &budget);
+        transcript.count_with(&UpperBound::new(BytesOverFour, factor as f64).unwrap());
+        if session.is_below_pressure(&transcript, &budget) {
+            prop_assert!(is_below, "a lower count is above the pressure point");
+            prop_assert_eq!(cuts, Ok(0));
+        }
+        // The same counter gives the same counts again.
+        transcript.count_with(&BytesOverFour);
+        let again = transcript.items().iter().map(|item| item.tokens()).sum::<i64>();
+        prop_assert_eq!(again, tokens);
     }
 
     #[test]

@@ -13,6 +13,8 @@ mod former;
 mod input;
 mod interrupt;
 mod output;
+#[cfg(test)]
+mod reference;
 mod run;
 mod table;
 

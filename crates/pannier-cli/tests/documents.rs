@@ -20,13 +20,11 @@ fn documents_show_what_commands_print() {
     cases.default_bin_name("pannier").env("NO_COLOR", "1");
     cases.env("XDG_CONFIG_HOME", folder.join("config").display().to_string());
     for document in [
-        "docs/reference/commands.md",
         "docs/reference/tokenizers.md",
-        "docs/explanation/valid-transcripts.md",
+        "docs/reference/chat-formats.md",
         "docs/reference/evaluate-sessions.md",
         "docs/reference/inspector.md",
         "docs/reference/documents.md",
-        "docs/explanation/retrieval.md",
         "docs/reference/memory-format.md",
         "docs/reference/snippet-format.md",
         "docs/reference/mcp.md",

@@ -68,14 +68,14 @@ fn measures_follow_their_definitions() {
         "{\"id\": \"1\", \"answer\": \"plum\"}\n{\"id\": \"2\", \"answer\": \"pear\"}\n",
     );
     // The first query has no such span, so nothing is judged there.
-    let measured = eval(&folder, &["--budgets", "200"]);
+    let measured = eval(&folder, &["--budget", "200"]);
     assert_eq!(measured["gold_in_context"], serde_json::json!({"200": 1.0}));
     assert_eq!(measured["outcomes"][0]["contexts"]["200"]["gold"], null);
 
     // Compared with itself, nothing differs.
     write("before.json", &measured.to_string());
     let before = folder.join("before.json");
-    let measured = eval(&folder, &["--budgets", "200", "--baseline", before.to_str().unwrap()]);
+    let measured = eval(&folder, &["--budget", "200", "--baseline", before.to_str().unwrap()]);
     let differences = measured["differences"].as_array().unwrap();
     assert_eq!(differences.len(), 4, "{differences:?}");
     assert!(differences.iter().all(|one| one["interval"] == serde_json::json!([0.0, 0.0])));

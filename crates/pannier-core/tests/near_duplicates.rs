@@ -206,7 +206,7 @@ fn the_best_of_what_is_nearly_equal_stays_and_the_reason_says_why() {
     let report = selection.report();
     assert_eq!(
         report.excluded[0].reason.to_string(),
-        "NearDuplicate: 8 of its 8 parts are in an item that ranks higher"
+        "NearDuplicate: 8 of its 8 shingles are in an item that ranks higher"
     );
     assert_eq!(report.stages[2].items_out, 3);
 }

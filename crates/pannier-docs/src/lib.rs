@@ -28,10 +28,6 @@
 #[doc = include_str!("../../../docs/reference/documents.md")]
 struct Guide;
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/explanation/retrieval.md")]
-struct AssemblyGuide;
-
 mod assemble;
 mod build;
 mod catalog;

@@ -4,7 +4,7 @@
 //! kept apart: what one client has sent must not make another one's request faster. Texts are known by keyed hashes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pannier::TokenCounter;
 use pannier::engine::item::Exactness;
@@ -84,6 +84,54 @@ pub(crate) struct KnownCounter<'c> {
     counts: Arc<Mutex<Counts>>,
 }
 
+impl KnownCounter<'_> {
+    /// Returns the hash of a text if it is long enough to be remembered.
+    fn hash(&self, text: &str) -> Option<u128> {
+        if text.len() < MIN_BYTES {
+            return None;
+        }
+        let hash = *blake3::keyed_hash(&self.key, text.as_bytes()).as_bytes();
+        let mut key = [0; 16];
+        key.copy_from_slice(&hash[..16]);
+        Some(u128::from_le_bytes(key))
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a counter that counts nothing, or `None` if the number of bytes does not bound the tokens.
+    pub(crate) fn bound(&self) -> Option<BoundCounter<'_>> {
+        self.inner.max_count(0)?;
+        Some(BoundCounter { known: self })
+    }
+}
+
+/// Upper bounds: the counts of known texts, and the largest count of a text that is as long as an unknown one.
+#[derive(Debug)]
+pub(crate) struct BoundCounter<'c> {
+    known: &'c KnownCounter<'c>,
+}
+
+impl TokenCounter for BoundCounter<'_> {
+    fn name(&self) -> &str {
+        self.known.name()
+    }
+
+    fn exactness(&self) -> Exactness {
+        Exactness::UpperBound
+    }
+
+    fn count(&self, text: &str) -> usize {
+        let known = self.known.hash(text).and_then(|hash| self.known.counts().get(hash));
+        known.unwrap_or_else(|| self.known.inner.max_count(text.len()).unwrap_or(usize::MAX))
+    }
+
+    fn count_each(&self, texts: &[&str]) -> Vec<usize> {
+        texts.iter().map(|text| self.count(text)).collect()
+    }
+}
+
 impl TokenCounter for KnownCounter<'_> {
     fn name(&self) -> &str {
         self.inner.name()
@@ -94,17 +142,11 @@ impl TokenCounter for KnownCounter<'_> {
     }
 
     fn count(&self, text: &str) -> usize {
-        if text.len() < MIN_BYTES {
-            return self.inner.count(text);
-        }
-        let hash = *blake3::keyed_hash(&self.key, text.as_bytes()).as_bytes();
-        let mut key = [0; 16];
-        key.copy_from_slice(&hash[..16]);
-        let key = u128::from_le_bytes(key);
-        let known = self.counts.lock().unwrap_or_else(PoisonError::into_inner).get(key);
+        let Some(hash) = self.hash(text) else { return self.inner.count(text) };
+        let known = self.counts().get(hash);
         known.unwrap_or_else(|| {
             let count = self.inner.count(text);
-            self.counts.lock().unwrap_or_else(PoisonError::into_inner).insert(key, count);
+            self.counts().insert(hash, count);
             count
         })
     }

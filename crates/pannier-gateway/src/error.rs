@@ -14,6 +14,13 @@ pub enum GatewayError {
         address: String,
     },
 
+    /// The budget has no room for a request.
+    #[error("a budget of {budget} tokens fits no request; give the model's window, as in --budget 100k")]
+    Budget {
+        /// The budget.
+        budget: i64,
+    },
+
     /// The address of a provider is invalid.
     #[error(
         "'{text}' is not the address of a provider: {problem}; write a URL, as in https://api.example, or NAME=URL with the name anthropic or openai"

@@ -18,6 +18,9 @@ use crate::margin::Margins;
 use crate::recall::Recall;
 use crate::{GatewayError, GatewayOptions};
 
+/// A shorter body is counted before it is forwarded: that takes about a millisecond.
+const MIN_EARLY_BYTES: usize = 32 << 10;
+
 /// The longest name of a model that is remembered.
 const MAX_MODEL_CHARS: usize = 128;
 
@@ -142,7 +145,16 @@ impl Fitter {
     }
 
     /// Decides about a body. The text is that of the body, decoded.
-    pub(crate) fn decide(&self, provider: Provider, headers: &HeaderMap, body: &[u8]) -> Decision {
+    ///
+    /// Calls `forward` as soon as it is certain that the decision will be [`Decision::Unchanged`], if that is before the
+    /// texts are counted.
+    pub(crate) fn decide(
+        &self,
+        provider: Provider,
+        headers: &HeaderMap,
+        body: &[u8],
+        forward: impl FnOnce(),
+    ) -> Decision {
         let Ok(text) = std::str::from_utf8(body) else {
             return Decision::Failed("the body is not UTF-8".to_owned());
         };
@@ -157,7 +169,7 @@ impl Fitter {
                 return Decision::NotVisible("conversation");
             }
         }
-        match self.fit(provider, headers, text) {
+        match self.fit(provider, headers, text, forward) {
             Ok(decision) => decision,
             Err(error) => Decision::Failed(error.to_string()),
         }
@@ -168,6 +180,7 @@ impl Fitter {
         provider: Provider,
         headers: &HeaderMap,
         text: &str,
+        forward: impl FnOnce(),
     ) -> Result<Decision, ChatError> {
         let input = ChatInput::open(text, Some(provider), None)?;
         let reserve = input.max_output_tokens().unwrap_or(0);
@@ -181,7 +194,12 @@ impl Fitter {
         let model: String = input.model().unwrap_or("").chars().take(MAX_MODEL_CHARS).collect();
         let client = self.secret.client(headers);
         let counter = self.counts.counter(&client, &**counter);
-        let transcript = input.read(&counter)?;
+        let bound = counter.bound();
+        let first: &dyn TokenCounter = match &bound {
+            Some(bound) => bound,
+            None => &counter,
+        };
+        let mut transcript = input.read(first)?;
         let protocol = protocol_name(provider);
         let hashes = history_hashes(&client, protocol, &transcript.message_digests());
         let session = self.ledger.session(&hashes, || self.margins.percent(&model));
@@ -192,6 +210,12 @@ impl Fitter {
         let credential = self.recall.as_ref().and_then(|_| self.secret.credential(headers));
         if credential.is_none() {
             fold = fold.without_recall();
+        }
+        if bound.is_some() {
+            if text.len() >= MIN_EARLY_BYTES && fold.is_below_pressure(&transcript, &budget) {
+                forward();
+            }
+            transcript.count_with(&counter);
         }
         let fitted = match fold.fit(&transcript, &budget) {
             Ok(fitted) => fitted,
@@ -281,22 +305,32 @@ fn counter_of(input: &ChatInput<'_>) -> Arc<dyn TokenCounter> {
 #[cfg(test)]
 mod tests {
     use pannier_server::Address;
+    use proptest::prelude::*;
 
     use super::*;
     use crate::Upstreams;
 
-    fn fitter(budget: i64, margin: f64) -> Fitter {
+    fn options(budget: i64, margin: f64) -> GatewayOptions {
         let address: Address = "0".parse().unwrap();
         let upstreams = Upstreams::parse(["http://localhost"]).unwrap();
         let mut options = GatewayOptions::new(address, upstreams, budget);
         options.margin_percent = margin;
         options.tokenizer = Some("bytes/4".to_owned());
-        let (ledger, margins) = (Arc::new(Ledger::open(None)), Margins::new(margin, None));
-        Fitter::new(&options, Secret::random().unwrap(), ledger, Arc::new(margins), None).unwrap()
+        options
+    }
+
+    fn fitter_with(options: &GatewayOptions) -> Fitter {
+        let ledger = Arc::new(Ledger::open(None));
+        let margins = Arc::new(Margins::new(options.margin_percent, None));
+        Fitter::new(options, Secret::random().unwrap(), ledger, margins, None).unwrap()
+    }
+
+    fn fitter(budget: i64, margin: f64) -> Fitter {
+        fitter_with(&options(budget, margin))
     }
 
     fn decide(fitter: &Fitter, provider: Provider, body: &str) -> Decision {
-        fitter.decide(provider, &HeaderMap::new(), body.as_bytes())
+        fitter.decide(provider, &HeaderMap::new(), body.as_bytes(), || {})
     }
 
     /// A request with long tool results.
@@ -353,6 +387,41 @@ mod tests {
         let request = long_request("\"max_tokens\":5000,");
         let decision = decide(&fitter(4_000, 0.0), Provider::Anthropic, &request);
         assert!(matches!(decision, Decision::OverBudget { .. }), "{decision:?}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_request_that_is_forwarded_before_it_is_counted_fits(
+            words in prop::collection::vec(prop::sample::select(&["a ", "word ", "漢字", "\u{1f600}", "0x7f;", "\\n    ", "Grüße "][..]), 1..20),
+            (turns, length) in (1..12_usize, 3_000..9_000_usize),
+            budget in 1_000..2_000_000_i64,
+            margin in 0.0..40.0_f64,
+            tokenizer in prop::sample::select(&["o200k", "cl100k", "claude", "bytes/4", "script"][..]),
+            profile in prop::sample::select(&["careful", "balanced", "thrifty"][..]),
+        ) {
+            let text = words.concat();
+            let result = text.repeat(length.div_ceil(text.len()));
+            let messages: Vec<String> = (0..turns).map(|turn| format!(
+                r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"c{turn}","name":"Bash","input":{{}}}}]}},{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"c{turn}","content":"{turn} {result}"}}]}}"#
+            )).collect();
+            let body = format!(r#"{{"max_tokens":50,"system":"{text}","messages":[{{"role":"user","content":"Go."}},{}]}}"#, messages.join(","));
+            let mut options = options(budget, margin);
+            (options.tokenizer, options.policy) = (Some(tokenizer.to_owned()), profile.to_owned());
+            let fitter = fitter_with(&options);
+            // The second time, all counts are known.
+            for _ in 0..2 {
+                let mut is_forwarded = false;
+                let decision = fitter.decide(Provider::Anthropic, &HeaderMap::new(), body.as_bytes(), || is_forwarded = true);
+                let is_unchanged = matches!(decision, Decision::Unchanged(_));
+                prop_assert!(is_unchanged || !is_forwarded, "{decision:?}");
+                let is_early = body.len() >= MIN_EARLY_BYTES && tokenizer != "script";
+                prop_assert!(is_early || !is_forwarded);
+                let tokens = body.len() as i64 * 12;
+                prop_assert!(!is_early || is_forwarded || budget < tokens, "it is far below the budget");
+            }
+        }
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub use metrics::TokenPrices;
 pub use upstream::Upstreams;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,6 +171,9 @@ pub async fn serve_until(
     if !options.address.is_loopback() {
         return Err(GatewayError::Open { address: options.address.to_string() });
     }
+    if options.budget < 1 {
+        return Err(GatewayError::Budget { budget: options.budget });
+    }
     if options.recall && options.state.is_none() {
         return Err(GatewayError::RecallWithoutState);
     }
@@ -204,17 +208,27 @@ pub async fn serve_until(
         if inspect.tokens.is_empty() {
             return Err(GatewayError::InspectWithoutToken);
         }
-        let router = inspect::router(ledger, inspect.tokens.clone());
-        serve_beside(inspect.address, router, &drain).await?;
+        let sessions = inspect::Sessions {
+            ledger,
+            budget: options.budget,
+            policy: options.policy.clone(),
+            prices: options.prices,
+        };
+        let router = inspect::router(sessions, inspect.tokens.clone());
+        let address = serve_beside(inspect.address, router, &drain).await?;
+        tracing::info!("the running sessions are at http://{address}");
     }
     ready(&format!("http://{address}"));
+    let forwarding = Arc::clone(&gateway);
     let service = tower::service_fn(move |request: Request| {
-        let gateway = Arc::clone(&gateway);
+        let gateway = Arc::clone(&forwarding);
         async move { Ok::<Response, Infallible>(gateway.forward(request).await) }
     });
     let all = MAX_CONNECTIONS;
     let limits = ConnectionLimits { total: all, per_address: all, waiting: all };
     serve_router(listener, service, limits, &drain, options.drain, signal).await;
+    // A request may still be counted, and its session is then recorded.
+    let _ = tokio::time::timeout(options.drain, gateway.wait_until_counted()).await;
     Ok(())
 }
 
@@ -223,14 +237,14 @@ async fn serve_beside(
     address: Address,
     router: axum::Router,
     drain: &CancellationToken,
-) -> Result<(), GatewayError> {
-    let (listener, _) = bind(address).await?;
+) -> Result<SocketAddr, GatewayError> {
+    let (listener, address) = bind(address).await?;
     let (stop, ended) = (drain.clone(), drain.clone().cancelled_owned());
     tokio::spawn(async move {
         let limits = ConnectionLimits::default();
         serve_router(listener, router, limits, &stop, Duration::ZERO, ended).await;
     });
-    Ok(())
+    Ok(address)
 }
 
 /// Raises the limit on open files as far as the system allows: many start processes with 1,024.

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
+use axum::http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, UPGRADE,
+};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use axum::response::Response;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -19,7 +21,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use pannier_chat::Provider;
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::Sleep;
 
 use crate::fit::{Decision, Fit, Fitter};
@@ -38,6 +40,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest body that is decided about quickly.
 const MAX_LIGHT_BYTES: usize = 1 << 20;
 
+/// The time for which a response that has begun waits for the counts of its request.
+const COUNT_TIMEOUT: Duration = Duration::from_millis(1);
+
 /// The time for which an idle connection to a provider is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -53,8 +58,8 @@ pub(crate) struct Gateway {
     fitter: Arc<Fitter>,
     /// Decisions that run at once, about light and about heavy bodies. More than the processors can run would only take
     /// memory, and light ones do not wait for heavy ones.
-    light: Semaphore,
-    heavy: Semaphore,
+    light: Lane,
+    heavy: Lane,
     upstreams: Upstreams,
     client: Client<HttpsConnector<HttpConnector>, Body>,
     is_strict: bool,
@@ -100,8 +105,8 @@ impl Gateway {
         let processors = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         Ok(Self {
             fitter: Arc::new(fitter),
-            light: Semaphore::new(2 * processors),
-            heavy: Semaphore::new(processors),
+            light: Lane::new(2 * processors),
+            heavy: Lane::new(processors),
             upstreams: options.upstreams.clone(),
             client,
             is_strict: options.is_strict,
@@ -129,7 +134,8 @@ impl Gateway {
         let provider = upstream::provider(path).filter(|_| request.method() == Method::POST);
         // Other paths are not logged: a path or its query can have secrets.
         let route = provider.map_or("other", |_| route_name(path));
-        let mut exchange = Exchange { outcome: Outcome::Passed, fit: None, decided: None };
+        let mut exchange =
+            Exchange { outcome: Outcome::Passed, fit: FitState::Known(None), decided: None };
         let response = match refusal(&request) {
             Some(problem) => problem.into_response(),
             None => match self.exchange(provider, request, &mut exchange).await {
@@ -137,26 +143,42 @@ impl Gateway {
                 Err(problem) => exchange.mark(problem.into_response()),
             },
         };
+        let (status, elapsed) = (response.status(), started.elapsed());
         let Exchange { outcome, fit, decided } = exchange;
-        let figures = fit.as_ref().map(|fit| fit.figures);
-        self.metrics.record(outcome, figures, response.status());
-        let figures = figures.unwrap_or_default();
-        tracing::info!(
-            route,
-            fit = outcome.name(),
-            status = response.status().as_u16(),
-            tokens_in = figures.tokens_in,
-            tokens_sent = figures.tokens_sent,
-            tokens_prefix = figures.tokens_prefix,
-            cuts = figures.cuts,
-            is_batch = figures.is_batch,
-            session = fit.as_ref().map_or("", |fit| &fit.session.id),
-            receipt = fit.as_ref().map_or("", |fit| &fit.receipt),
-            decide_ms = decided.map_or(0.0, millis),
-            head_ms = millis(started.elapsed()),
-            "forwarded"
-        );
+        let report = move |fit: Option<Fit>| {
+            let figures = fit.as_ref().map(|fit| fit.figures);
+            self.metrics.record(outcome, figures, status);
+            let figures = figures.unwrap_or_default();
+            tracing::info!(
+                route,
+                fit = outcome.name(),
+                status = status.as_u16(),
+                tokens_in = figures.tokens_in,
+                tokens_sent = figures.tokens_sent,
+                tokens_prefix = figures.tokens_prefix,
+                cuts = figures.cuts,
+                is_batch = figures.is_batch,
+                session = fit.as_ref().map_or("", |fit| &fit.session.id),
+                receipt = fit.as_ref().map_or("", |fit| &fit.receipt),
+                decide_ms = decided.map_or(0.0, millis),
+                head_ms = millis(elapsed),
+                "forwarded"
+            );
+        };
+        match fit {
+            FitState::Known(fit) => report(fit),
+            pending @ FitState::Pending(_) => {
+                tokio::spawn(async move { report(pending.ready().await) });
+            }
+        }
         response
+    }
+
+    /// Waits until all requests are counted, which may be after they are forwarded.
+    pub(crate) async fn wait_until_counted(&self) {
+        for lane in [&self.light, &self.heavy] {
+            let _ = lane.permits.acquire_many(lane.count).await;
+        }
     }
 
     async fn exchange(
@@ -196,13 +218,14 @@ impl Gateway {
                 return Err(Problem::timeout(self.timeout));
             }
         };
+        exchange.fit.wait(COUNT_TIMEOUT).await;
         let (mut head, body) = response.into_parts();
         remove_hop_by_hop(&mut head.headers);
-        let usage = match (&self.margins, &exchange.fit) {
-            (Some(margins), Some(fit)) if head.status == StatusCode::OK => {
+        let usage = match &self.margins {
+            Some(margins) if head.status == StatusCode::OK => {
                 UsageReader::new(field, &head.headers).map(|reader| UsageCheck {
                     reader: Some(reader),
-                    fit: fit.clone(),
+                    fit: exchange.fit.clone(),
                     margins: Arc::clone(margins),
                     metrics: Arc::clone(&self.metrics),
                 })
@@ -256,22 +279,40 @@ impl Gateway {
         let max_bytes = self.max_body_bytes;
         let lane = if body.len() <= MAX_LIGHT_BYTES { &self.light } else { &self.heavy };
         // A semaphore of ours is never closed.
-        let _permit = lane.acquire().await.ok();
+        let permit = Arc::clone(&lane.permits).acquire_owned().await.ok();
+        let (forward, early) = oneshot::channel();
+        let (counted, pending) = watch::channel(None);
         // Counting a long history takes longer than the reactor may wait.
-        let decision =
-            tokio::task::spawn_blocking(move || match encoding::decode(&sent, &own, max_bytes) {
-                Some(decoded) => fitter.decide(provider, &sent, &decoded),
+        let decision = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let decision = match encoding::decode(&sent, &own, max_bytes) {
+                Some(decoded) => fitter.decide(provider, &sent, &decoded, || {
+                    let _ = forward.send(());
+                }),
                 None => Decision::NotVisible("content-encoding"),
-            });
-        let decision = decision.await.unwrap_or_else(|error| Decision::Failed(error.to_string()));
+            };
+            if let Decision::Unchanged(fit) = &decision {
+                counted.send_replace(Some(fit.clone()));
+            }
+            decision
+        });
+        let decision = tokio::select! {
+            biased;
+            Ok(()) = early => None,
+            decision = decision => Some(decision),
+        };
         exchange.decided = Some(started.elapsed());
-        match decision {
+        let Some(decision) = decision else {
+            (exchange.outcome, exchange.fit) = (Outcome::Unchanged, FitState::Pending(pending));
+            return Ok(body.into());
+        };
+        match decision.unwrap_or_else(|error| Decision::Failed(error.to_string())) {
             Decision::Unchanged(fit) => {
-                (exchange.outcome, exchange.fit) = (Outcome::Unchanged, Some(fit));
+                (exchange.outcome, exchange.fit) = (Outcome::Unchanged, FitState::Known(Some(fit)));
                 Ok(body.into())
             }
             Decision::Fitted(fitted, fit) => {
-                (exchange.outcome, exchange.fit) = (Outcome::Fitted, Some(fit));
+                (exchange.outcome, exchange.fit) = (Outcome::Fitted, FitState::Known(Some(fit)));
                 headers.remove(CONTENT_ENCODING);
                 headers.insert(CONTENT_LENGTH, fitted.len().into());
                 Ok(fitted.into())
@@ -301,10 +342,60 @@ impl Gateway {
     }
 }
 
+/// Decisions that may run at once.
+#[derive(Debug)]
+struct Lane {
+    permits: Arc<Semaphore>,
+    count: u32,
+}
+
+impl Lane {
+    fn new(count: usize) -> Self {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        Self { permits: Arc::new(Semaphore::new(count as usize)), count }
+    }
+}
+
+/// The counts of a request. A request that certainly fits is forwarded before it is counted.
+#[derive(Clone, Debug)]
+enum FitState {
+    Known(Option<Fit>),
+    Pending(watch::Receiver<Option<Fit>>),
+}
+
+impl FitState {
+    fn known(&self) -> Option<Fit> {
+        match self {
+            Self::Known(fit) => fit.clone(),
+            Self::Pending(receiver) => receiver.borrow().clone(),
+        }
+    }
+
+    /// Waits for the counts for some time.
+    async fn wait(&mut self, timeout: Duration) {
+        let Self::Pending(receiver) = self else { return };
+        let counted = tokio::time::timeout(timeout, receiver.wait_for(Option::is_some)).await;
+        let counted = counted.ok().and_then(Result::ok).and_then(|fit| fit.clone());
+        if counted.is_some() {
+            *self = Self::Known(counted);
+        }
+    }
+
+    /// Returns the counts when they are ready.
+    async fn ready(self) -> Option<Fit> {
+        match self {
+            Self::Known(fit) => fit,
+            Self::Pending(mut receiver) => {
+                receiver.wait_for(Option::is_some).await.ok().and_then(|fit| fit.clone())
+            }
+        }
+    }
+}
+
 /// What is reported about a request.
 struct Exchange {
     outcome: Outcome,
-    fit: Option<Fit>,
+    fit: FitState,
     decided: Option<Duration>,
 }
 
@@ -315,7 +406,7 @@ impl Exchange {
         if self.outcome != Outcome::Passed {
             headers.insert(FIT, HeaderValue::from_static(self.outcome.name()));
         }
-        if let Some(Fit { figures, receipt, .. }) = &self.fit {
+        if let Some(Fit { figures, receipt, .. }) = &self.fit.known() {
             headers.insert(TOKENS_IN, figures.tokens_in.into());
             headers.insert(TOKENS_SENT, figures.tokens_sent.into());
             headers.insert(TOKENS_PREFIX, figures.tokens_prefix.into());
@@ -353,6 +444,10 @@ fn refusal(request: &Request) -> Option<Problem> {
     let is_absolute = request.uri().authority().is_some() || request.method() == Method::CONNECT;
     if is_absolute {
         return Some(Problem::not_a_proxy());
+    }
+    let mut encodings = request.headers().get_all(TRANSFER_ENCODING).iter();
+    if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        return Some(Problem::transfer_encoding());
     }
     request.headers().contains_key(UPGRADE).then(Problem::upgrade)
 }
@@ -396,6 +491,11 @@ impl Problem {
 
     fn upgrade() -> Self {
         Self::new(StatusCode::BAD_REQUEST, "upgrade", "the gateway does not upgrade connections")
+    }
+
+    fn transfer_encoding() -> Self {
+        let message = "the gateway takes no transfer encoding but chunked; use Content-Encoding";
+        Self::new(StatusCode::NOT_IMPLEMENTED, "transfer_encoding", message)
     }
 
     fn path() -> Self {
@@ -453,7 +553,7 @@ impl Problem {
 /// Reads the provider's own count from a response, and reports it at its end.
 struct UsageCheck {
     reader: Option<UsageReader>,
-    fit: Fit,
+    fit: FitState,
     margins: Arc<Margins>,
     metrics: Arc<Metrics>,
 }
@@ -469,28 +569,35 @@ impl UsageCheck {
 impl Drop for UsageCheck {
     fn drop(&mut self) {
         let Some(reported) = self.reader.take().and_then(UsageReader::input_tokens) else { return };
-        let Fit { figures, session, model, receipt } = &self.fit;
-        let counted = u64::try_from(figures.tokens_sent).unwrap_or_default();
-        self.metrics.add_usage(counted, reported);
-        session.report(receipt, reported);
-        let difference = i128::from(reported) - i128::from(counted);
-        tracing::info!(
-            session = session.id,
-            receipt,
-            tokens_counted = counted,
-            tokens_reported = reported,
-            difference = i64::try_from(difference).unwrap_or(i64::MAX),
-            "checked"
-        );
-        // A larger bound is written to a file.
-        let (margins, model) = (Arc::clone(&self.margins), model.clone());
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => {
-                runtime.spawn_blocking(move || margins.add(&model, counted, reported));
+        let (metrics, margins) = (Arc::clone(&self.metrics), Arc::clone(&self.margins));
+        let fit = std::mem::replace(&mut self.fit, FitState::Known(None));
+        // Bodies are dropped in a runtime, unless the process ends.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            if let Some(fit) = fit.ready().await {
+                // A larger bound is written to a file.
+                tokio::task::spawn_blocking(move || check(&fit, reported, &metrics, &margins));
             }
-            Err(_) => margins.add(&model, counted, reported),
-        }
+        });
     }
+}
+
+/// Compares our count of a request with the provider's.
+fn check(fit: &Fit, reported: u64, metrics: &Metrics, margins: &Margins) {
+    let Fit { figures, session, model, receipt } = fit;
+    let counted = u64::try_from(figures.tokens_sent).unwrap_or_default();
+    metrics.add_usage(counted, reported);
+    session.report(receipt, reported);
+    let difference = i128::from(reported) - i128::from(counted);
+    tracing::info!(
+        session = session.id,
+        receipt,
+        tokens_counted = counted,
+        tokens_reported = reported,
+        difference = i64::try_from(difference).unwrap_or(i64::MAX),
+        "checked"
+    );
+    margins.add(model, counted, reported);
 }
 
 /// A body that fails if its next part takes too long. The client then sees a connection that ends early, as it would

@@ -22,6 +22,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 const PAGE: &str = include_str!("../page/inspector.html");
+
+/// The start of the policy. It allows no connections.
+const POLICY: &str = "default-src 'none';";
 const ENGINE: &[u8] = include_bytes!("../page/engine.wasm.gz");
 
 /// A file that the page opens.
@@ -33,10 +36,22 @@ pub struct PageFile {
     pub text: String,
 }
 
+/// The server that a page is from, and that it asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Live {
+    /// `pannier serve`: the page sends requests, and shows their answers.
+    Server,
+    /// The inspector's address of `pannier gateway`: the page shows the running sessions.
+    Gateway,
+}
+
 /// A page with the files that it shows at first. Without files, people open their own.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     files: Vec<PageFile>,
+    live: Option<Live>,
     /// Compressed, each with its class.
     vocabularies: Vec<(Vec<u8>, &'static str)>,
 }
@@ -44,7 +59,12 @@ pub struct Page {
 impl Page {
     /// Creates a page that shows a file, or a receipt with its items.
     pub fn new(files: impl IntoIterator<Item = PageFile>) -> Self {
-        Self { files: files.into_iter().collect(), vocabularies: Vec::new() }
+        Self { files: files.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Creates a page that asks the server that it is from. Only such a page may connect, and only to that server.
+    pub fn live(live: Live) -> Self {
+        Self { live: Some(live), ..Self::default() }
     }
 
     /// Adds the vocabulary of an encoding, for runs whose text is counted.
@@ -75,20 +95,27 @@ impl Page {
         #[derive(Serialize)]
         struct Data<'p> {
             files: &'p [PageFile],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            live: Option<Live>,
         }
 
         let vocabularies = self.vocabularies.iter().map(|(packed, class)| {
             let text = STANDARD.encode(packed);
             format!("<script type=\"application/octet-stream\" class=\"{class}\">{text}</script>\n")
         });
-        let data = match self.files.is_empty() {
+        let data = match self.files.is_empty() && self.live.is_none() {
             true => String::new(),
             // Plain data serializes. A `<` stands only in texts, and could end the block.
-            false => serde_json::to_string(&Data { files: &self.files })
+            false => serde_json::to_string(&Data { files: &self.files, live: self.live })
                 .unwrap_or_default()
                 .replace('<', "\\u003c"),
         };
+        let policy = match self.live {
+            Some(_) => format!("{POLICY} connect-src 'self';"),
+            None => POLICY.to_owned(),
+        };
         let blocks = [
+            (POLICY, policy),
             ("@ENGINE@", STANDARD.encode(ENGINE)),
             ("@VOCABULARIES@\n", vocabularies.collect()),
             ("@DATA@", data),
@@ -132,13 +159,31 @@ mod tests {
         assert_eq!(html.matches("class=\"vocabulary partial\"").count(), 1);
     }
 
+    fn policy(html: &str) -> &str {
+        let policy = html.split_once("Content-Security-Policy\" content=\"");
+        policy.and_then(|(_, rest)| rest.split_once('"')).unwrap().0
+    }
+
     #[test]
     fn the_policy_allows_no_request() {
-        let policy = PAGE.split_once("Content-Security-Policy\" content=\"");
-        let (policy, _) = policy.and_then(|(_, rest)| rest.split_once('"')).unwrap();
+        let html = Page::default().html();
+        let policy = policy(&html);
         assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
-        for source in ["http", "'unsafe-inline'", "'unsafe-eval'", "connect-src", "*"] {
+        for source in ["http", "'unsafe-inline'", "'unsafe-eval'", "connect-src", "'self'", "*"] {
             assert!(!policy.contains(source), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_live_page_may_ask_its_own_server_only() {
+        let file = Page::default().html();
+        for (live, data) in [(Live::Server, "server"), (Live::Gateway, "gateway")] {
+            let html = Page::live(live).html();
+            let policy = policy(&html);
+            assert_eq!(policy.replace(" connect-src 'self';", ""), super::tests::policy(&file));
+            assert_eq!(policy.matches("'self'").count(), 1, "{policy}");
+            let data = format!("id=\"data\">{{\"files\":[],\"live\":\"{data}\"}}</script>");
+            assert!(html.contains(&data));
         }
     }
 }

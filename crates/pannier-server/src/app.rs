@@ -152,8 +152,6 @@ pub(crate) fn router(app: &Arc<App>, options: &HttpOptions) -> Router {
         let handler = move |app, client, request| call(route, app, client, request);
         guarded = guarded.route(route.path, post(handler));
     }
-    #[cfg(feature = "inspector")]
-    let guarded = guarded.route("/", get(crate::page::page));
     let mut guarded = guarded
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
@@ -169,9 +167,16 @@ pub(crate) fn router(app: &Arc<App>, options: &HttpOptions) -> Router {
         guarded = guarded.layer(cors);
     }
     // Probes know neither a token nor a host name.
-    let probes = Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz));
+    let open = Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz));
+    #[cfg(feature = "inspector")]
+    let open = open.merge(
+        Router::new()
+            .route("/", get(crate::page::page))
+            .method_not_allowed_fallback(wrong_method)
+            .layer(middleware::from_fn_with_state(Arc::clone(app), guard::check_page)),
+    );
     guarded
-        .merge(probes)
+        .merge(open)
         .layer(middleware::from_fn_with_state(Arc::clone(app), metrics::observe))
         .with_state(Arc::clone(app))
 }

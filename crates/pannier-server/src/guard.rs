@@ -62,12 +62,17 @@ impl Allowed {
         !whole.contains('@') && self.hosts.iter().any(|host| *host == name || *host == whole)
     }
 
-    /// Returns whether a request comes from a program, from a page of this machine, or from an allowed origin.
+    /// Returns whether a request comes from a program, from a page of this server or this machine, or from an allowed
+    /// origin. Its host is an allowed one.
     fn is_origin(&self, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(ORIGIN).iter();
         match (origins.next(), origins.next()) {
             (None, _) => true,
-            (Some(origin), None) => self.origins.contains(origin) || is_local_page(origin),
+            (Some(origin), None) => {
+                self.origins.contains(origin)
+                    || is_local_page(origin)
+                    || headers.get(HOST).is_some_and(|host| is_page_of(host, origin))
+            }
             _ => false,
         }
     }
@@ -84,6 +89,13 @@ fn bare_host(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
 }
 
+/// Returns whether an origin is that of a host, also behind a proxy with TLS.
+fn is_page_of(host: &HeaderValue, origin: &HeaderValue) -> bool {
+    let origin = origin.as_bytes();
+    let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
+    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host.as_bytes()))
+}
+
 fn is_local_page(origin: &HeaderValue) -> bool {
     let authority = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
     let authority = authority.and_then(|authority| authority.parse::<Authority>().ok());
@@ -98,33 +110,53 @@ fn is_json(kind: &HeaderValue) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
+/// Returns why a request is not one for this server.
+fn foreign(app: &App, request: &Request) -> Option<Problem> {
+    match app.allowed.is_host(request.headers(), request.uri()) {
+        Some(true) => {}
+        Some(false) => {
+            let problem = Problem::new(StatusCode::FORBIDDEN, "forbidden", "this is another host");
+            return Some(
+                problem.hint("use the server's own address, or start it with --allow-host"),
+            );
+        }
+        None => {
+            let message = "the request has no valid Host header, or two of them";
+            let problem = Problem::new(StatusCode::BAD_REQUEST, "invalid_input", message);
+            return Some(problem.hint("send one"));
+        }
+    }
+    if app.allowed.is_origin(request.headers()) {
+        return None;
+    }
+    let message = "the request comes from a page of another origin";
+    let problem = Problem::new(StatusCode::FORBIDDEN, "forbidden", message);
+    Some(problem.hint("start the server with --allow-origin"))
+}
+
+/// Rejects a request that is not for this server. The page needs no token.
+#[cfg(feature = "inspector")]
+pub(crate) async fn check_page(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match foreign(&app, &request) {
+        Some(problem) => problem.into(),
+        None => next.run(request).await,
+    }
+}
+
 /// Rejects a request that is not for this server, not allowed, or not JSON; otherwise adds its [`Client`].
 pub(crate) async fn check(
     State(app): State<Arc<App>>,
     mut request: Request,
     next: Next,
 ) -> Response {
+    if let Some(problem) = foreign(&app, &request) {
+        return problem.into();
+    }
     let headers = request.headers();
-    match app.allowed.is_host(headers, request.uri()) {
-        Some(true) => {}
-        Some(false) => {
-            return Problem::new(StatusCode::FORBIDDEN, "forbidden", "this is another host")
-                .hint("use the server's own address, or start it with --allow-host")
-                .into();
-        }
-        None => {
-            let message = "the request has no valid Host header, or two of them";
-            return Problem::new(StatusCode::BAD_REQUEST, "invalid_input", message)
-                .hint("send one")
-                .into();
-        }
-    }
-    if !app.allowed.is_origin(headers) {
-        let message = "the request comes from a page of another origin";
-        return Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
-            .hint("start the server with --allow-origin")
-            .into();
-    }
     let client = match app.tokens.is_empty() {
         true => request.extensions().get::<PeerAddress>().map_or_else(
             || Arc::from("unknown"),
@@ -227,5 +259,16 @@ mod tests {
             assert!(!is_origin(&[origin]), "{origin}");
         }
         assert!(!is_origin(&["http://localhost", "http://localhost"]));
+        // The page of the server itself.
+        let own = |host: &str, origin: &str| {
+            let mut headers = headers(&ORIGIN, &[origin]);
+            headers.insert(HOST, host.parse().unwrap());
+            allowed.is_origin(&headers)
+        };
+        assert!(own("box.example:8642", "http://box.example:8642"));
+        assert!(own("box.example", "https://Box.example"));
+        for origin in ["http://box.example:1", "http://evil.example", "ftp://box.example", "null"] {
+            assert!(!own("box.example", origin), "{origin}");
+        }
     }
 }

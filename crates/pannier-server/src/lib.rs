@@ -30,6 +30,8 @@ pub use error::HttpError;
 pub use guard::is_local_request;
 pub use listener::ConnectionLimits;
 pub use logs::{LogFormat, LogGuard, LogLevel, init_logs};
+#[cfg(feature = "inspector")]
+pub use page::page_headers;
 pub use telemetry::{RequestEnd, RequestSpan, Telemetry};
 pub use tokens::BearerTokens;
 pub use watch::{WatchOptions, Watcher};

@@ -69,6 +69,12 @@ pub trait TokenCounter: Send + Sync {
         Some(self.count(text)).filter(|count| *count <= limit)
     }
 
+    /// Returns a count that no text of this many bytes exceeds, if the counter knows one.
+    fn max_count(&self, bytes: usize) -> Option<usize> {
+        let _ = bytes;
+        None
+    }
+
     /// Counts the tokens of each text. Equal texts are counted once.
     fn count_each(&self, texts: &[&str]) -> Vec<usize> {
         let mut order: Vec<(u64, &str, usize)> = texts
@@ -137,6 +143,7 @@ forward! {
         fn exactness(&self) -> Exactness;
         fn count(&self, text: &str) -> usize;
         fn count_up_to(&self, text: &str, limit: usize) -> Option<usize>;
+        fn max_count(&self, bytes: usize) -> Option<usize>;
         fn count_each(&self, texts: &[&str]) -> Vec<usize>;
         fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str;
     }

@@ -20,6 +20,10 @@ impl TokenCounter for BytesOverFour {
         text.len().div_ceil(4)
     }
 
+    fn max_count(&self, bytes: usize) -> Option<usize> {
+        Some(bytes.div_ceil(4))
+    }
+
     fn count_each(&self, texts: &[&str]) -> Vec<usize> {
         texts.iter().map(|text| self.count(text)).collect()
     }

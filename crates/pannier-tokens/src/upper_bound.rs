@@ -61,6 +61,10 @@ impl TokenCounter for UpperBound {
         self.inner.count_up_to(text, self.inner_limit(limit)).map(|count| self.apply_factor(count))
     }
 
+    fn max_count(&self, bytes: usize) -> Option<usize> {
+        self.inner.max_count(bytes).map(|count| self.apply_factor(count))
+    }
+
     fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
         self.inner.truncate(text, self.inner_limit(limit))
     }

@@ -155,6 +155,7 @@ proptest! {
             prop_assert_eq!(counter.count(""), 0, "{}", counter.name());
             let up_to = counter.count_up_to(&text, limit);
             prop_assert_eq!(up_to, Some(count).filter(|count| *count <= limit), "{}", counter.name());
+            prop_assert!(counter.max_count(text.len()).is_none_or(|most| count <= most), "{}", counter.name());
             let cut = counter.truncate(&text, limit);
             prop_assert!(text.starts_with(cut));
             prop_assert!(counter.count(cut) <= limit, "{}: {:?}", counter.name(), cut);

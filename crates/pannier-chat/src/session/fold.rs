@@ -226,6 +226,17 @@ impl Fold {
         self.sent_tokens > self.limit
     }
 
+    /// Returns whether all messages together are below every limit at which a step cuts.
+    pub(super) fn stays_below_pressure(
+        &self,
+        transcript: &Transcript<'_>,
+        options: &SessionOptions,
+    ) -> bool {
+        let sent = transcript.messages.iter().filter(|message| message.rejection_rule.is_none());
+        let tokens = sent.fold(0_i64, |sum, message| sum.saturating_add(message.tokens()));
+        tokens <= self.limit.min(share(self.base, options.pressure))
+    }
+
     /// Returns the number of blocks that the previous request contained, and the first of them that changed since.
     pub(super) fn change(&self) -> (usize, Option<usize>) {
         (self.sent_blocks, self.first_changed)

@@ -105,6 +105,14 @@ impl<'c> ChatSession<'c> {
         &self.options
     }
 
+    /// Returns whether the request is so short that no step of the history cuts anything.
+    ///
+    /// Lower counts of the same texts cut nothing either. So if this holds for upper bounds of all counts, it holds for
+    /// the counts themselves, and they need not be known.
+    pub fn is_below_pressure(&self, transcript: &Transcript<'_>, budget: &ContextBudget) -> bool {
+        Fold::new(transcript, available(budget)).stays_below_pressure(transcript, &self.options)
+    }
+
     /// Fits the last request of a history into a budget.
     ///
     /// # Errors

@@ -341,7 +341,7 @@ fn print_explained(
 fn found_text(passage: &ExplainedPassage<Explanation<&ContextItem>>) -> String {
     let mut text = String::new();
     if let Some(LexicalScore { rank, score, terms, .. }) = &passage.lexical {
-        text.push_str(&format!("\n  Words: rank {rank}, BM25 {score:.4}\n"));
+        text.push_str(&format!("\n  Lexical: rank {rank}, BM25 {score:.4}\n"));
         let is_right = &[false, true, true, true, true, true, true];
         let mut table = Table::new(output::terminal_width(), 4, is_right);
         let names = ["term", "text", "path", "symbols", "chunks", "score", "by document"];
@@ -362,7 +362,7 @@ fn found_text(passage: &ExplainedPassage<Explanation<&ContextItem>>) -> String {
         text.push_str(&table.render(false));
     }
     if let Some(SemanticScore { rank, score, .. }) = &passage.semantic {
-        text.push_str(&format!("\n  Vectors: rank {rank}, cosine {score:.4}\n"));
+        text.push_str(&format!("\n  Semantic: rank {rank}, cosine {score:.4}\n"));
     }
     if let Some(RerankerScore { model, rank, previous_rank, score, .. }) = &passage.reranker {
         let model = printable(model);

@@ -161,6 +161,10 @@ pub(crate) struct EvalDocs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     run: Option<PathBuf>,
 
+    /// File with contexts to judge instead: JSON Lines of query, budget, tokens and passages
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true, conflicts_with = "run")]
+    contexts: Option<PathBuf>,
+
     /// JSON of an earlier run to compare with, query by query
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     baseline: Option<PathBuf>,
@@ -171,7 +175,7 @@ pub(crate) struct EvalDocs {
     index: Option<String>,
 
     /// Budgets of contexts [default: 200,400,800,1200; for a tree 1000,2000,4000]
-    #[arg(long, short, value_name = "N,N", value_delimiter = ',')]
+    #[arg(long = "budget", short, alias = "budgets", value_name = "N,N", value_delimiter = ',')]
     budgets: Vec<usize>,
 
     /// Number of queries of each data set [default: all]
@@ -218,9 +222,12 @@ impl EvalDocs {
         let mut run = EvalRun::default();
         for folder in &self.data {
             let dataset = Dataset::open(folder, self.queries)?;
-            run.append(match &self.run {
-                Some(path) => dataset.measure_ranking(path)?,
-                None => self.measure(&dataset)?,
+            run.append(match (&self.run, &self.contexts) {
+                (Some(path), _) => dataset.measure_ranking(path)?,
+                (None, Some(path)) => {
+                    self.in_folder(|folder| dataset.measure_contexts(path, folder))?
+                }
+                (None, None) => self.measure(&dataset)?,
             });
         }
         let printed = PrintedEval {
@@ -245,14 +252,19 @@ impl EvalDocs {
         options.config = self.packing.config(&self.search, &shelf, &Control::default())?;
         options.budgets.clone_from(&self.budgets);
         options.every_budget = self.thorough;
+        Ok(self.in_folder(|folder| self.measure_in(dataset, folder, &options))?)
+    }
+
+    /// Works in the folder to keep, or in a temporary one.
+    fn in_folder<T>(&self, work: impl FnOnce(&Path) -> T) -> T {
         if let Some(folder) = &self.keep {
-            return Ok(self.measure_in(dataset, folder, &options)?);
+            return work(folder);
         }
         let folder = std::env::temp_dir().join(format!("pannier-eval-{}", std::process::id()));
-        let run = self.measure_in(dataset, &folder, &options);
+        let result = work(&folder);
         // A leftover folder does no harm.
         let _ = fs::remove_dir_all(&folder);
-        Ok(run?)
+        result
     }
 }
 

@@ -171,7 +171,7 @@ exclusion_reasons! {
         deduplicated_against: Arc<str>,
     }
     /// A higher-ranked item contains too much of it. That item need not be selected.
-    #[error("NearDuplicate: {shared} of its {total} parts are in an item that ranks higher")]
+    #[error("NearDuplicate: {shared} of its {total} shingles are in an item that ranks higher")]
     NearDuplicate {
         /// The content that was kept.
         near_duplicate_of: Arc<str>,

@@ -118,7 +118,7 @@ impl Scorer for Bm25Scorer {
     }
 
     fn name(&self) -> &str {
-        "lexical"
+        "bm25"
     }
 
     /// Explains the score by one child for each term. The children add up to the score, apart from rounding.

@@ -1,7 +1,7 @@
 //! Windows: a passage cut to its best sentences.
 //!
 //! A passage is divided into sentences, in source code into lines. The sentences with the heaviest terms of the query are kept,
-//! in their order, and `[…]` marks what is left out. A line of code says little without the name of what it is in, so windows
+//! in their order, and `[…]` marks what is left out. A line of code means little without the name of its definition, so windows
 //! of source code keep the line of the definition first. Windows of all lengths are the forms of a passage, so that the engine
 //! chooses the longest that fits.
 

@@ -144,11 +144,19 @@ pub(super) struct Coverage<'c>(BTreeMap<&'c str, Vec<Range<usize>>>);
 impl<'c> Coverage<'c> {
     /// Collects the spans of a context. `ids` has the id of each path.
     pub(super) fn new(context: &'c AssembledContext, ids: &'c BTreeMap<String, String>) -> Self {
+        let with_ids = context.chunks.iter().filter_map(|chunk| {
+            ids.get(&chunk.document_path).map(|id| (id.as_str(), chunk.spans()))
+        });
+        Self::of_spans(
+            with_ids.flat_map(|(id, spans)| spans.into_iter().map(move |span| (id, span))),
+        )
+    }
+
+    /// Collects spans of documents, given by id.
+    pub(super) fn of_spans(spans: impl Iterator<Item = (&'c str, Range<usize>)>) -> Self {
         let mut documents: BTreeMap<&str, Vec<Range<usize>>> = BTreeMap::new();
-        for chunk in &context.chunks {
-            if let Some(id) = ids.get(&chunk.document_path) {
-                documents.entry(id).or_default().extend(chunk.spans());
-            }
+        for (document, span) in spans {
+            documents.entry(document).or_default().push(span);
         }
         for ranges in documents.values_mut() {
             ranges.sort_unstable_by_key(|range| range.start);

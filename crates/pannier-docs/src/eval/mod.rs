@@ -62,6 +62,17 @@ struct Query {
     text: String,
 }
 
+/// A line of a file with contexts of another program.
+#[derive(Deserialize)]
+struct OtherContext {
+    query: String,
+    budget: usize,
+    /// The tokens of the whole context.
+    tokens: usize,
+    /// The id of a document, the first byte of a passage of it, and its end.
+    passages: Vec<(String, usize, usize)>,
+}
+
 /// Grades of documents, by query.
 type Grades = BTreeMap<String, BTreeMap<String, f64>>;
 
@@ -307,6 +318,43 @@ impl Dataset {
         Ok(EvalRun { outcomes: self.queries.iter().map(outcome).collect(), contexts: None })
     }
 
+    /// Judges contexts of another program, from a file with lines of `query`, `budget`, `tokens` and `passages` (the id of a
+    /// document, the first byte and the end of each). A context that is missing has no passages. Documents are written to `work`.
+    ///
+    /// # Errors
+    ///
+    /// [`DocsError::EvalData`] with the first malformed line, and [`DocsError::Io`].
+    pub fn measure_contexts(&self, path: &Path, work: &Path) -> Result<EvalRun, DocsError> {
+        let corpus = DataCorpus::open(self, work)?;
+        let spans = read_spans(&self.folder, &self.grades, &corpus.texts)?;
+        let given: Vec<OtherContext> = read_lines(path)?;
+        let budgets: BTreeSet<usize> = given.iter().map(|context| context.budget).collect();
+        let given: BTreeMap<(&str, usize), &OtherContext> = given
+            .iter()
+            .map(|context| ((context.query.as_str(), context.budget), context))
+            .collect();
+        let mut counts = ContextCounts::default();
+        let mut outcomes = Vec::with_capacity(self.queries.len());
+        for query in &self.queries {
+            let mut outcome = self.ranking_outcome(query, &[]);
+            for budget in &budgets {
+                let context = given.get(&(query.id.as_str(), *budget));
+                let tokens = context.map_or(0, |context| context.tokens);
+                let passages = context.iter().flat_map(|context| &context.passages);
+                let coverage = Coverage::of_spans(
+                    passages.map(|(document, start, end)| (document.as_str(), *start..*end)),
+                );
+                counts.contexts += 1;
+                counts.overruns += usize::from(tokens > *budget);
+                let (gold, document) = corpus.judge(&query.id, &spans, &self.grades, &coverage);
+                let fill = tokens as f64 / (*budget).max(1) as f64;
+                outcome.contexts.insert(*budget, ContextOutcome { gold, document, fill });
+            }
+            outcomes.push(outcome);
+        }
+        Ok(EvalRun { outcomes, contexts: Some(counts) })
+    }
+
     /// Builds an index of the documents in `work`, runs all queries, and assembles contexts for them.
     ///
     /// # Errors
@@ -500,19 +548,9 @@ impl Judge<'_> {
     ) -> Result<ContextOutcome, DocsError> {
         let context = self.check_budget(candidates, budget)?;
         let coverage = Coverage::new(&context, &self.corpus.ids);
-        let spans = self.spans.get(query).filter(|spans| !spans.is_empty());
-        let relevant = self.grades.get(query).into_iter().flatten();
-        let relevant: Vec<&String> =
-            relevant.filter(|(_, grade)| **grade > 0.0).map(|(document, _)| document).collect();
-        let has_document = |document: &&String| {
-            let length = self.corpus.texts.get(*document).map_or(0, String::len);
-            coverage.has_document(document, length)
-        };
-        let outcome = ContextOutcome {
-            gold: spans.map(|spans| spans.iter().any(|span| coverage.has_span(span))),
-            document: (!relevant.is_empty()).then(|| relevant.iter().any(has_document)),
-            fill: self.options.counter.count(&context.text) as f64 / budget.max(1) as f64,
-        };
+        let (gold, document) = self.corpus.judge(query, &self.spans, self.grades, &coverage);
+        let fill = self.options.counter.count(&context.text) as f64 / budget.max(1) as f64;
+        let outcome = ContextOutcome { gold, document, fill };
         let covered = coverage.total_bytes() as f64 / 4.0 / budget.max(1) as f64;
         self.counts.coverage.extend([covered]);
         self.check_quotes(&context)?;
@@ -578,6 +616,26 @@ impl DataCorpus {
                 Self::from_lines(&dataset.folder.join("docs.jsonl"), &work.join("docs"), &relevant)
             }
         }
+    }
+
+    /// Returns whether a context has a span that answers a query, and whether it has a passage of a relevant document.
+    fn judge(
+        &self,
+        query: &str,
+        spans: &GoldSpans,
+        grades: &Grades,
+        coverage: &Coverage<'_>,
+    ) -> (Option<bool>, Option<bool>) {
+        let spans = spans.get(query).filter(|spans| !spans.is_empty());
+        let relevant = grades.get(query).into_iter().flatten();
+        let relevant: Vec<&String> =
+            relevant.filter(|(_, grade)| **grade > 0.0).map(|(document, _)| document).collect();
+        let has_document = |document: &&String| {
+            let length = self.texts.get(*document).map_or(0, String::len);
+            coverage.has_document(document, length)
+        };
+        let gold = spans.map(|spans| spans.iter().any(|span| coverage.has_span(span)));
+        (gold, (!relevant.is_empty()).then(|| relevant.iter().any(has_document)))
     }
 
     /// Uses the files of a tree.

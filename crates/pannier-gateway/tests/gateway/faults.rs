@@ -68,6 +68,10 @@ fn proxies_upgrades_and_long_bodies_are_refused() {
         ("GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", 400),
         ("POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n", 413),
+        (
+            "POST /v1/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+            501,
+        ),
     ] {
         let answer = gateway.exchange(request.as_bytes());
         assert_eq!(answer.status(), status, "{request}: {}", answer.text());
@@ -81,12 +85,14 @@ fn proxies_upgrades_and_long_bodies_are_refused() {
 }
 
 #[test]
-fn a_gateway_for_other_machines_is_refused() {
-    let upstreams = pannier_gateway::Upstreams::parse(["http://localhost:1"]).unwrap();
-    let options =
-        pannier_gateway::GatewayOptions::new("0.0.0.0:0".parse().unwrap(), upstreams, 1_000);
-    let error = pannier_gateway::serve(&options, |_| {}).unwrap_err().to_string();
-    assert!(error.contains("127.0.0.1"), "{error}");
+fn gateways_for_other_machines_and_without_a_budget_are_refused() {
+    for (address, budget, hint) in [("0.0.0.0:0", 1_000, "127.0.0.1"), ("0", 0, "--budget 100k")] {
+        let upstreams = pannier_gateway::Upstreams::parse(["http://localhost:1"]).unwrap();
+        let address = address.parse().unwrap();
+        let options = pannier_gateway::GatewayOptions::new(address, upstreams, budget);
+        let error = pannier_gateway::serve(&options, |_| {}).unwrap_err().to_string();
+        assert!(error.contains(hint), "{error}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::mpsc::channel;
 
-use super::support::{Gateway, OK, Provider, post, session};
+use super::support::{Folder, Gateway, OK, Provider, post, session};
 
 #[test]
 fn requests_that_fit_arrive_byte_for_byte() {
@@ -42,6 +42,39 @@ fn requests_that_fit_arrive_byte_for_byte() {
         assert_eq!(answer.header("pannier-tokens-in"), answer.header("pannier-tokens-sent"));
         let head = ["Content-Length: 2", "Content-Type: application/json"];
         assert_eq!(answer.shared_headers(), head);
+    }
+}
+
+#[test]
+fn long_requests_that_certainly_fit_are_forwarded_before_they_are_counted() {
+    let folder = Folder::new("gateway-early");
+    let slow = Provider::start(|_, stream| {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let _ = stream.write_all(OK.as_bytes());
+    });
+    for (provider, is_slow) in [(Provider::always(OK), false), (slow, true)] {
+        let mut gateway = Gateway::start(&provider.url, |options| {
+            options.budget = 1_000_000;
+            options.tokenizer = Some("o200k".to_owned());
+            options.state = Some(folder.0.clone());
+        });
+        for words in 400..404 {
+            let body = session(30, words);
+            let answer = gateway.post("/v1/messages", "", &body);
+            assert!(body.len() > 64 << 10);
+            assert_eq!(provider.received().body, body.as_bytes());
+            assert_eq!(answer.header("pannier-fit"), Some("unchanged"));
+            // A provider that works for some time leaves the time to count.
+            assert!(!is_slow || answer.header("pannier-tokens-in").is_some(), "{:?}", answer.head);
+        }
+        // What is counted after the response is recorded before the gateway ends.
+        gateway.stop();
+        let sessions = std::fs::read_dir(folder.0.join("sessions")).unwrap();
+        let lines = sessions.map(|file| {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            text.lines().filter(|line| line.contains("\"fit\":\"unchanged\"")).count()
+        });
+        assert_eq!(lines.sum::<usize>(), if is_slow { 8 } else { 4 });
     }
 }
 

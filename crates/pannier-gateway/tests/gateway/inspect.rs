@@ -52,6 +52,7 @@ fn sessions_turns_and_receipts_are_shown_without_contents() {
     let named: Vec<&str> = turns.iter().map(|turn| turn["receipt"].as_str().unwrap()).collect();
     assert_eq!(named, receipts);
     assert_eq!(turns[0]["fit"], "fitted");
+    assert_eq!((&detail["budget"], &detail["prices"]["read"]), (&4_000.into(), &0.1.into()));
     let receipt = read(&address, &format!("/v1/receipts/{}", receipts[0]));
     assert_eq!(receipt["tokens_sent"], turns[0]["tokens_sent"]);
     let cuts = receipt["new_cuts"].as_array().unwrap();
@@ -95,8 +96,34 @@ fn sessions_need_a_token_and_this_host() {
         assert_eq!(answer.status(), status, "{headers}: {}", answer.text());
     }
     let headers = format!("Host: {address}\r\n{token}");
-    for path in ["/", "/v1/sessions/none", "/v1/receipts/none", "/v1/receipts/..%2fsecret-x"] {
+    for path in
+        ["/index.html", "/v1/sessions/none", "/v1/receipts/none", "/v1/receipts/..%2fsecret-x"]
+    {
         assert_eq!(get(&address, path, &headers).status(), 404, "{path}");
+    }
+}
+
+#[cfg(feature = "inspector")]
+#[test]
+fn the_page_has_no_data_and_needs_this_host() {
+    let provider = Provider::always(OK);
+    let address = free_address();
+    let gateway = Gateway::start(&provider.url, |options| {
+        let tokens = BearerTokens::parse(TOKEN).unwrap();
+        options.inspect = Some(InspectOptions::new(address.parse().unwrap(), tokens));
+    });
+    let page = || get(&address, "/", &format!("Host: {address}\r\n"));
+    let before = page();
+    assert_eq!(before.status(), 200);
+    assert!(before.text().contains(r#"id="data">{"files":[],"live":"gateway"}</script>"#));
+    assert_eq!(before.header("x-frame-options"), Some("DENY"));
+    gateway.post("/v1/messages", "", session(3, 40));
+    assert_eq!(page().body, before.body, "a session changes nothing in it");
+    for headers in [
+        "Host: evil.example\r\n".to_owned(),
+        format!("Host: {address}\r\nOrigin: https://evil.example\r\n"),
+    ] {
+        assert_eq!(get(&address, "/", &headers).status(), 403, "{headers}");
     }
 }
 

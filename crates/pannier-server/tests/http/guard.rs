@@ -20,6 +20,9 @@ fn requests_need_one_allowed_host() {
         ("Origin: http://localhost:1234\r\n", 200),
         ("Origin: https://evil.example\r\n", 403),
         ("Origin: null\r\n", 403),
+        ("Host: box.example:99\r\nOrigin: http://box.example:99\r\n", 200),
+        ("Host: box.example:99\r\nOrigin: http://box.example:98\r\n", 403),
+        ("Host: evil.example\r\nOrigin: http://evil.example\r\n", 403),
     ] {
         for (path, body) in [("/mcp", PING), ("/v1/count", r#"{"texts":["x"]}"#)] {
             let response = server.post(path, headers, body);
@@ -33,7 +36,7 @@ fn requests_need_one_allowed_host() {
 }
 
 #[test]
-fn everything_but_probes_needs_a_token() {
+fn everything_but_probes_and_the_page_needs_a_token() {
     let server = Server::start(Default::default(), |options| {
         let tokens = "ci 0123456789abcdef\nfedcba9876543210\n";
         options.tokens = BearerTokens::parse(tokens).unwrap();
@@ -50,7 +53,7 @@ fn everything_but_probes_needs_a_token() {
             assert_eq!(response.status, 401, "{path} {headers}");
             assert!(response.head.contains("www-authenticate: bearer"));
         }
-        for path in ["/metrics", "/v1/openapi.json", "/"] {
+        for path in ["/metrics", "/v1/openapi.json", "/v1", "/v1/", "//", "/index.html"] {
             assert_eq!(server.get(path, headers).status, 401, "{path} {headers}");
         }
         for path in ["/healthz", "/readyz"] {

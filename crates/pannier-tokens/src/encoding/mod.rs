@@ -190,6 +190,11 @@ impl TokenCounter for BpeCounter {
         })
     }
 
+    /// A token has at least one byte.
+    fn max_count(&self, bytes: usize) -> Option<usize> {
+        Some(bytes)
+    }
+
     /// Cuts after the last token that fits, moves back to a character boundary and counts again, because the shorter
     /// text may be split into other pieces.
     fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {

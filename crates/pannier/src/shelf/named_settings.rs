@@ -154,6 +154,10 @@ impl TokenCounter for NamedCounter {
         self.counter.count_up_to(text, limit)
     }
 
+    fn max_count(&self, bytes: usize) -> Option<usize> {
+        self.counter.max_count(bytes)
+    }
+
     fn count_each(&self, texts: &[&str]) -> Vec<usize> {
         self.counter.count_each(texts)
     }
