@@ -1,6 +1,6 @@
 """Measures the start of the command on a large index: one search for each process, without an update.
 
-Writes documents of random words with Zipf frequencies, builds their index, and searches it. Prints the user and system time
+Writes documents of random words with Zipf frequencies, builds their index (1 GB by default), and searches it. Prints the user and system time
 and the elapsed time of each command, the median of its runs.
 
 usage: python3 bench/index_start.py PANNIER [--documents N] [--runs N] [--folder DIR]
@@ -56,7 +56,7 @@ def write(folder, vocabulary, documents, generator):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("pannier")
-    arguments.add_argument("--documents", type=int, default=100_000)
+    arguments.add_argument("--documents", type=int, default=160_000)
     arguments.add_argument("--runs", type=int, default=41)
     arguments.add_argument("--folder")
     arguments = arguments.parse_args()

@@ -44,6 +44,7 @@ struct DocsSection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ServeSection {
+    indexes: BTreeMap<String, PathBuf>,
     policies: BTreeMap<String, String>,
     templates: BTreeMap<String, String>,
     tokenizers: BTreeMap<String, String>,
@@ -63,6 +64,9 @@ struct ModelSection {
 impl ServeSection {
     /// Makes all paths relative to the folder of the file.
     fn relative_to(&mut self, folder: &Path) {
+        for index in self.indexes.values_mut().filter(|index| !is_address(index)) {
+            *index = folder.join(&*index);
+        }
         for path in self.policies.values_mut().chain(self.templates.values_mut()) {
             *path = folder.join(&path).display().to_string();
         }
@@ -74,6 +78,14 @@ impl ServeSection {
                 *model = relative_to(folder, std::mem::take(model), prefix);
             }
         }
+    }
+
+    /// Returns the indexes that requests may name.
+    #[cfg(feature = "server")]
+    pub(crate) fn indexes(&self) -> Result<Vec<pannier::NamedFolder>, CliError> {
+        let named = |(name, path): (&String, &PathBuf)| pannier::NamedFolder::new(name, path);
+        let indexes: Result<_, _> = self.indexes.iter().map(named).collect();
+        Ok(indexes.map_err(pannier::Failure::from)?)
     }
 
     /// Opens everything that requests may name.
@@ -97,6 +109,11 @@ impl ServeSection {
         }
         Ok(named)
     }
+}
+
+/// Returns whether an index is the address of a database, which is not a path.
+pub(crate) fn is_address(index: &Path) -> bool {
+    index.to_str().is_some_and(|text| text.contains("://"))
 }
 
 /// Settings for options that the command line leaves open.
@@ -128,8 +145,12 @@ fn read_from(
     let found = current.ancestors().map(|folder| folder.join(FILE)).find(|path| path.is_file());
     if let Some(path) = found {
         let text = input::read_text(&path, MAX_FILE_BYTES)?;
-        let mut file: File = toml::from_str(&text)
-            .map_err(|error| CliError::input(&path, error.to_string().trim_end()))?;
+        let mut file: File = toml::from_str(&text).map_err(|error| {
+            // The text around the mistake may have a password.
+            let start = error.span().map_or(0, |span| span.start);
+            let line = 1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count();
+            CliError::input_line(&path, line, error.message())
+        })?;
         let folder = path.parent().unwrap_or(Path::new("."));
         defaults.budget = file.budget;
         defaults.tokenizer = file.tokenizer.map(|name| relative_to(folder, name, "file:"));
@@ -139,8 +160,6 @@ fn read_from(
             false => name,
         });
         // A relative path is relative to the file.
-        // An address of a database is not a path.
-        let is_address = |index: &Path| index.to_str().is_some_and(|text| text.contains("://"));
         let absolute = |index: PathBuf| if is_address(&index) { index } else { folder.join(index) };
         defaults.index = file.index.map(absolute);
         globs = file.docs.glob;

@@ -104,8 +104,11 @@ impl ChunkTable {
 
 /// Returns the document of each chunk, given the first chunk of each document and the number of chunks.
 pub(crate) fn documents_of(firsts: &[u32]) -> Vec<u32> {
-    let chunks = firsts.windows(2).zip(0..);
-    chunks.flat_map(|(range, document)| (range[0]..range[1]).map(move |_| document)).collect()
+    let mut documents = vec![0; firsts.last().map_or(0, |chunks| *chunks as usize)];
+    for (range, document) in firsts.windows(2).zip(0..) {
+        documents[range[0] as usize..range[1] as usize].fill(document);
+    }
+    documents
 }
 
 /// The location of a chunk.
@@ -243,6 +246,14 @@ impl DocumentIndex {
         (&self.segments[location.segment as usize], location.document)
     }
 
+    /// Returns the only segment if all of its documents are live. Its numbers are those of the index.
+    fn whole_segment(&self) -> Option<&Segment> {
+        match self.segments.as_slice() {
+            [segment] if segment.len() == self.len() => Some(segment),
+            _ => None,
+        }
+    }
+
     /// Returns the segments.
     pub(crate) fn segments(&self) -> &[Segment] {
         &self.segments
@@ -284,14 +295,18 @@ impl DocumentIndex {
         if count != self.manifest.chunks || u32::try_from(count).is_err() {
             return Err(DocsError::invalid(&self.folder, "its number of chunks is wrong"));
         }
-        let mut firsts = Vec::with_capacity(self.len() as usize + 1);
-        let mut first = 0;
-        for document in 0..self.len() {
-            let (segment, document) = self.locate(document);
-            firsts.push(first);
-            first += segment.chunks_of(document).len() as u32;
-        }
-        firsts.push(first);
+        let firsts = match self.whole_segment() {
+            Some(segment) => segment.firsts().to_vec(),
+            None => {
+                let mut first = 0;
+                let next = (0..self.len()).map(|document| {
+                    let (segment, document) = self.locate(document);
+                    first += segment.chunks_of(document).len() as u32;
+                    first
+                });
+                std::iter::once(0).chain(next).collect()
+            }
+        };
         let mean = |count: u64| totals.chunk_words as f64 / (count as f64).max(1.0);
         let code_share = totals.code as f64 / (count as f64).max(1.0);
         let table = ChunkTable {
@@ -329,9 +344,7 @@ impl DocumentIndex {
         if let Some(vectors) = self.vectors.get() {
             return Ok(vectors);
         }
-        if let [segment] = self.segments.as_slice()
-            && segment.len() == self.len()
-        {
+        if let Some(segment) = self.whole_segment() {
             return segment.vectors();
         }
         let dimensions = self.manifest.model.as_ref().map_or(0, |model| model.dimensions as usize);

@@ -21,6 +21,9 @@ const CODE: &[&str] = &[
 const TEST_FOLDERS: &[&str] = &["__tests__", "spec", "specs", "test", "testing", "tests"];
 
 impl FileKind {
+    /// The number of kinds.
+    pub(crate) const COUNT: usize = 3;
+
     pub(crate) fn of_path(path: &str) -> Self {
         let path = path.to_lowercase();
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", &path));

@@ -184,25 +184,29 @@ impl Segment {
         let bytes = self.read_whole(TABLE)?;
         let count = self.info.documents as usize;
         let mut starts = Vec::with_capacity(count.div_ceil(START_INTERVAL));
-        let mut firsts = Vec::with_capacity(count + 1);
-        let (mut start, mut first) = (0_u64, 0_u32);
-        let mut totals = Totals::default();
+        let mut firsts = vec![0; count + 1];
+        let (mut start, mut chunk_words) = (0_u64, 0_u64);
+        let (mut chunks, mut chunks_by_kind) = (0_u64, [0_u64; FileKind::COUNT]);
         let corrupt = || table.invalid("its documents do not match the manifest");
-        for rows in bytes.as_chunks().0.chunks(START_INTERVAL) {
+        let rows = bytes.as_chunks().0.chunks(START_INTERVAL);
+        for (rows, firsts) in rows.zip(firsts[1..].chunks_mut(START_INTERVAL)) {
             starts.push(start);
-            for bytes in rows {
-                FileKind::from_byte(bytes[TableRow::BYTES - 1]).ok_or_else(corrupt)?;
+            for (bytes, next) in rows.iter().zip(firsts) {
                 let row = TableRow::from_bytes(bytes);
-                firsts.push(first);
+                let kind = usize::from(bytes[TableRow::BYTES - 1]);
+                *chunks_by_kind.get_mut(kind).ok_or_else(corrupt)? += u64::from(row.chunks);
+                chunks += u64::from(row.chunks);
+                chunk_words += u64::from(row.chunk_words);
                 start += u64::from(row.length);
-                first = first.checked_add(row.chunks).ok_or_else(corrupt)?;
-                totals.add(row);
+                // The last one is the number of chunks, which is checked below, so none is truncated.
+                *next = chunks as u32;
             }
         }
-        firsts.push(first);
-        if u64::from(first) != self.info.chunks {
+        if chunks != self.info.chunks || u32::try_from(chunks).is_err() {
             return Err(corrupt());
         }
+        let [_, code, tests] = chunks_by_kind;
+        let totals = Totals { chunks, chunk_words, code: code + tests, tests };
         if start != self.file(CONTENTS)?.bytes {
             return Err(self.file(CONTENTS)?.invalid("its size differs from the table"));
         }

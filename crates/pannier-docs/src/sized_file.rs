@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use crate::manifest::{check_kind, open_error};
 use crate::{DocsError, document_index};
 
+/// Up to this size, memory comes as zeros from the system. Above it, a lack of memory is an error, and zeros are written.
+const MAX_ZEROED_BYTES: usize = 64 << 20;
+
 /// An open file with the size that the manifest records.
 #[derive(Debug)]
 pub(crate) struct SizedFile {
@@ -46,10 +49,14 @@ impl SizedFile {
         let size = usize::try_from(length).ok().filter(|_| is_within);
         let size = size.ok_or_else(|| self.invalid("it refers to bytes beyond its end"))?;
         let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(size)
-            .map_err(|_| self.invalid("it refers to more bytes than memory can hold"))?;
-        bytes.resize(size, 0);
+        if size <= MAX_ZEROED_BYTES {
+            bytes = vec![0; size];
+        } else {
+            bytes
+                .try_reserve_exact(size)
+                .map_err(|_| self.invalid("it refers to more bytes than memory can hold"))?;
+            bytes.resize(size, 0);
+        }
         read_exact_at(&self.file, &mut bytes, start).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => self.invalid("it was truncated while it was open"),
             _ => DocsError::io("read", &self.path, error),

@@ -84,6 +84,8 @@ pub enum SkipReason {
     Unreadable,
     /// Its path is not UTF-8, contains a line break, or differs from another one only in case.
     Name,
+    /// It is a link or a special file. Targets of links may be outside of the folder.
+    Link,
 }
 
 impl SkipReason {
@@ -95,6 +97,7 @@ impl SkipReason {
             Self::TooLarge => "too large",
             Self::Unreadable => "unreadable",
             Self::Name => "name not usable",
+            Self::Link => "link or special file",
         }
     }
 }
@@ -258,12 +261,21 @@ impl DocumentSource {
                     continue;
                 }
             };
-            // Links are not followed: their targets may be outside the root.
-            if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+            let kind = entry.file_type();
+            if kind.is_some_and(|kind| kind.is_dir()) {
                 continue;
             }
             let Ok(relative) = entry.path().strip_prefix(root) else { continue };
             if !globs.matches(relative) {
+                continue;
+            }
+            // Links are not followed: their targets may be outside the root.
+            if !kind.is_some_and(|kind| kind.is_file()) {
+                // They are no mistake, so they do not fail a strict build.
+                if !self.rules.strict {
+                    let (path, reason) = (below(root, entry.path()), SkipReason::Link);
+                    found.skipped.push(SkippedFile::new(path, reason, reason.as_str()));
+                }
                 continue;
             }
             match slash_path(relative) {

@@ -95,6 +95,8 @@ fn files_that_are_not_text_are_skipped_or_fail_a_strict_build() {
     folder.write("Case.md", "One.");
     folder.write("case.md", "Two.");
     fs::File::create(folder.0.join("docs/huge.txt")).unwrap().set_len((64 << 20) + 1).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("..", folder.0.join("docs/loop")).unwrap();
     let built = update(&folder, &all(&folder));
     assert_eq!(paths(&folder), ["a.md", "Case.md"]);
     let skipped: Vec<(SkipReason, u32, &str)> = built
@@ -109,6 +111,8 @@ fn files_that_are_not_text_are_skipped_or_fail_a_strict_build() {
             (SkipReason::NotUtf8, 1, "c.txt"),
             (SkipReason::TooLarge, 1, "huge.txt"),
             (SkipReason::Name, 1, "case.md"),
+            #[cfg(unix)]
+            (SkipReason::Link, 1, "loop"),
         ]
     );
     let json = serde_json::to_value(&built).unwrap();

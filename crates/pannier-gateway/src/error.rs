@@ -15,7 +15,9 @@ pub enum GatewayError {
     },
 
     /// The budget has no room for a request.
-    #[error("a budget of {budget} tokens fits no request; give the model's window, as in --budget 100k")]
+    #[error(
+        "a budget of {budget} tokens fits no request; give the model's window, as in --budget 100k"
+    )]
     Budget {
         /// The budget.
         budget: i64,

@@ -32,6 +32,10 @@ pub(crate) fn read(
     }
     let file = File::open(&target).map_err(failed)?;
     match read_bounded(file, max_bytes).map_err(failed)? {
+        // Replacement characters in place of a binary file would fill the packet.
+        Some(bytes) if bytes.contains(&0) => {
+            Ok(Err("it is binary or UTF-16, so it is not read; save it as UTF-8"))
+        }
         Some(bytes) => Ok(Ok(Some(bytes))),
         None => Err(MemoryError::TooLong { path: path.to_owned(), max_bytes }),
     }

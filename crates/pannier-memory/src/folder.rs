@@ -153,7 +153,10 @@ impl Folder {
         for path in paths {
             match read(&self.root, &self.path.join(&path), Memory::MAX_FILE_BYTES) {
                 Ok(Ok(bytes)) => files.extend(bytes.map(|bytes| (path, bytes))),
-                Ok(Err(refusal)) => warn(&path, refusal),
+                Ok(Err(refusal)) => {
+                    warn(&path, refusal);
+                    unread.push(format!("{name}/{path}"));
+                }
                 Err(MemoryError::TooLong { .. }) => {
                     warn(&path, TOO_LONG);
                     unread.push(format!("{name}/{path}"));
@@ -279,14 +282,21 @@ mod tests {
         let pipe = path("project/.context/LEARNINGS.md");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
 
+        scratch.write("project/.context/ARCHITECTURE.md", "U\0T\0F\0");
+
         let memory = Folder::find(path("project")).unwrap().read().unwrap();
         assert_eq!(memory.entries().len(), 1);
+        // A packet names what it could not read.
+        for name in ["TASKS", "CONVENTIONS", "LEARNINGS", "GLOSSARY", "ARCHITECTURE"] {
+            assert!(memory.unread().contains(&format!(".context/{name}.md")), "{name}");
+        }
         assert_eq!(memory.section(Section::Constitution)[0].text(), "shared");
         let mut warnings: Vec<String> = memory.warnings().iter().map(ToString::to_string).collect();
         warnings.sort_unstable();
         assert_eq!(
             warnings,
             [
+                ".context/ARCHITECTURE.md: it is binary or UTF-16, so it is not read; save it as UTF-8",
                 ".context/CONVENTIONS.md: it is not a file, so it is not read",
                 ".context/GLOSSARY.md: it is a dangling link, so it is not read",
                 ".context/LEARNINGS.md: it is not a file, so it is not read",

@@ -23,6 +23,9 @@ use crate::text::trimmed;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 const MAX_TOTAL_BYTES: usize = 16 << 20;
 
+const TOO_LONG: &str =
+    "it has more than 1 MiB, or all such files more than 16 MiB, so it is not read";
+
 /// Headings up to this level split instructions.
 const MAX_SPLIT_LEVEL: u8 = 2;
 
@@ -159,14 +162,17 @@ impl SourceFiles {
                 Ok(Ok(bytes)) => {
                     self.files.extend(bytes.map(|bytes| SourceFile { kind, path: shown, bytes }));
                 }
-                Ok(Err(refusal)) => self.warn(&shown, refusal.to_owned()),
-                Err(MemoryError::TooLong { .. }) => {
-                    let problem = "it has more than 1 MiB, or all such files more than 16 MiB, so it is not read";
-                    self.warn(&shown, problem.to_owned());
+                // Other tools' files must not cost the packet.
+                failed => {
+                    let problem = match failed {
+                        Ok(Err(refusal)) => refusal.to_owned(),
+                        Err(MemoryError::TooLong { .. }) => TOO_LONG.to_owned(),
+                        Err(error) => error.to_string(),
+                        Ok(Ok(_)) => continue,
+                    };
+                    self.warn(&shown, problem);
                     self.unread.push(shown);
                 }
-                // Other tools' files must not cost the packet.
-                Err(error) => self.warn(&shown, error.to_string()),
             }
         }
     }

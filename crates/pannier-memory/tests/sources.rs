@@ -249,11 +249,11 @@ fn links_out_of_the_project_and_long_files_are_not_read() {
     let memory = Folder::find_project(&project).unwrap().read_with(Sources::Project, None).unwrap();
     let titles: Vec<&str> = memory.entries().iter().map(|entry| entry.title()).collect();
     assert_eq!(titles, ["x"]);
-    assert_eq!(memory.unread(), ["GEMINI.md"]);
+    assert_eq!(memory.unread(), ["AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursor/rules/y.mdc"]);
     let warnings: Vec<&str> =
         memory.warnings().iter().map(|warning| warning.path.as_str()).collect();
     assert_eq!(warnings, ["AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursor/rules/y.mdc"]);
-    assert!(pack(&memory, options(500)).contains("Not read, too long: GEMINI.md\n"));
+    assert!(pack(&memory, options(500)).contains("Not read: AGENTS.md, CLAUDE.md, GEMINI.md, .cursor"));
 }
 
 /// Reads one file as bytes of a project.

@@ -10,6 +10,8 @@ use pannier_docs::DocsError;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
+use crate::vectors::EXACT_MAX_CHUNKS;
+
 /// The collection of an address that names none.
 const DEFAULT_COLLECTION: &str = "default";
 
@@ -43,6 +45,8 @@ pub(crate) struct Address {
     pub(crate) collection: String,
     /// The certificate authorities to trust, instead of those of the system.
     pub(crate) root_certificates: Option<PathBuf>,
+    /// The number of chunks up to which every vector is compared with the query.
+    pub(crate) exact_max_chunks: u64,
     /// Without credentials.
     pub(crate) location: String,
 }
@@ -148,7 +152,8 @@ impl Address {
         let location = location(&config, &collection);
         let root_certificates = setting("sslrootcert").filter(|path| path != "system");
         let root_certificates = root_certificates.map(PathBuf::from);
-        Ok(Self { config, collection, root_certificates, location })
+        let exact_max_chunks = EXACT_MAX_CHUNKS;
+        Ok(Self { config, collection, root_certificates, exact_max_chunks, location })
     }
 
     /// Names another collection of the same database.

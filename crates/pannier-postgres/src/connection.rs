@@ -246,6 +246,7 @@ pub(crate) fn to_error(location: &str, error: &tokio_postgres::Error) -> DocsErr
             return DocsError::NoIndex { path: location.into() };
         }
         "57014" => "the database took too long; try fewer or rarer words, or a filter".to_owned(),
+        "55P03" => "another program has locked the tables for too long; try again later".to_owned(),
         "25P02" | "25P03" | "57P01" | "57P02" | "57P03" => {
             "the server has ended the transaction; try again".to_owned()
         }

@@ -6,8 +6,8 @@ use pannier_docs::{BuildOptions, BuildSummary, DocsError, DocumentSource, Progre
 
 use crate::address::Address;
 use crate::connection::Pool;
-use crate::load;
 use crate::snapshot::Snapshot;
+use crate::{collection, load};
 
 /// The variable with the address of a replica that searches read from.
 const REPLICA: &str = "PANNIER_POSTGRES_REPLICA";
@@ -29,11 +29,11 @@ impl Database {
     ///
     /// [`DocsError::Store`] if it is malformed. No message contains the address as it was given.
     pub fn new(url: &str) -> Result<Self, DocsError> {
-        let address = Address::parse(url)?;
-        let replica = std::env::var(REPLICA).ok().filter(|url| !url.is_empty());
-        let replica = replica.map(|url| Address::parse(&url)?.with_collection(&address.collection));
-        let replica = replica.transpose()?.map(Pool::new).transpose()?;
-        Ok(Self { pool: Pool::new(address)?, replica })
+        let own = Self { pool: Pool::new(Address::parse(url)?)?, replica: None };
+        match std::env::var(REPLICA).ok().filter(|url| !url.is_empty()) {
+            Some(url) => own.with_replica(&url),
+            None => Ok(own),
+        }
     }
 
     /// Names another collection of the database.
@@ -42,9 +42,38 @@ impl Database {
     ///
     /// [`DocsError::Store`] if the name is empty, longer than 128 bytes, or has a NUL.
     pub fn with_collection(&self, name: &str) -> Result<Self, DocsError> {
-        let named = |pool: &Arc<Pool>| Pool::new(pool.address.clone().with_collection(name)?);
-        let replica = self.replica.as_ref().map(named).transpose()?;
-        Ok(Self { pool: named(&self.pool)?, replica })
+        self.with_addresses(|address| address.with_collection(name))
+    }
+
+    /// Sets the number of chunks up to which every vector is compared with the query [default: 50,000]. Larger collections
+    /// have an HNSW index.
+    ///
+    /// # Errors
+    ///
+    /// [`DocsError::Store`] if the certificates cannot be read again.
+    pub fn with_exact_max_chunks(&self, chunks: u64) -> Result<Self, DocsError> {
+        self.with_addresses(|address| Ok(Address { exact_max_chunks: chunks, ..address }))
+    }
+
+    /// Names another database that searches read from: a replica of this one.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_replica(self, url: &str) -> Result<Self, DocsError> {
+        let own = &self.pool.address;
+        let mut replica = Address::parse(url)?.with_collection(&own.collection)?;
+        replica.exact_max_chunks = own.exact_max_chunks;
+        Ok(Self { replica: Some(Pool::new(replica)?), ..self })
+    }
+
+    fn with_addresses(
+        &self,
+        change: impl Fn(Address) -> Result<Address, DocsError>,
+    ) -> Result<Self, DocsError> {
+        let changed = |pool: &Arc<Pool>| Pool::new(change(pool.address.clone())?);
+        let replica = self.replica.as_ref().map(changed).transpose()?;
+        Ok(Self { pool: changed(&self.pool)?, replica })
     }
 
     /// Returns the address without credentials.
@@ -59,6 +88,15 @@ impl Database {
     /// [`DocsError::NoIndex`] if there is no such collection, and [`DocsError::Store`].
     pub fn snapshot(&self) -> Result<Snapshot, DocsError> {
         Snapshot::open(self.replica.as_ref().unwrap_or(&self.pool))
+    }
+
+    /// Opens the collection where it is written, even if searches read from a replica.
+    ///
+    /// # Errors
+    ///
+    /// As [`snapshot`](Self::snapshot).
+    pub fn primary_snapshot(&self) -> Result<Snapshot, DocsError> {
+        Snapshot::open(&self.pool)
     }
 
     /// Writes new and changed documents into the collection, and removes those that are gone.
@@ -117,6 +155,6 @@ impl Database {
     ///
     /// [`DocsError::Store`].
     pub fn drop_collection(&self) -> Result<(), DocsError> {
-        load::drop_collection(&self.pool)
+        collection::drop_collection(&self.pool)
     }
 }

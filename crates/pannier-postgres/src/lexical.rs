@@ -2,7 +2,7 @@
 //!
 //! A posting has the highest count and the lowest length of the chunks with its term. The formula of BM25 with both bounds the
 //! score of every chunk of the document; for a document of one chunk, it is the score. The documents with the highest bounds come
-//! first. Once the k-th best exact score exceeds the bound of the last document, no other document can change the top k.
+//! first, with all that have the bound of the last. Once the k-th best exact score reaches it, no other can change the top k.
 //! Otherwise, all documents whose bound reaches that score are read, too.
 //!
 //! The number of chunks with a term is counted from the same postings, in the same snapshot. So it is never stale, and writers
@@ -44,12 +44,18 @@ pub(crate) struct LexicalQuery<'s> {
     ranking: Ranking,
     scorer: Scorer,
     clauses: Vec<QueryClause>,
-    /// The documents that contain each phrase, by clause.
-    phrases: BTreeMap<usize, BTreeMap<u32, Phrase>>,
+    /// The phrases, by clause.
+    phrases: BTreeMap<usize, Phrase>,
+}
+
+/// The documents that contain a phrase, and the number of their chunks that do.
+struct Phrase {
+    documents: BTreeMap<u32, PhraseMatch>,
+    chunk_count: u32,
 }
 
 /// The occurrences of a phrase in a document.
-struct Phrase {
+struct PhraseMatch {
     chunks: Vec<TermChunk>,
     words: i32,
     is_test: bool,
@@ -106,7 +112,10 @@ impl<'s> LexicalQuery<'s> {
         loop {
             let candidates = self.narrow(limit, min_bound, filter, documents)?;
             let is_all = (candidates.len() as i64) < limit;
-            let last = candidates.values().map(|own| own.bound).fold(f64::INFINITY, f64::min);
+            let mut bounds: Vec<f64> = candidates.values().map(|own| own.bound).collect();
+            bounds.sort_by(|a, b| b.total_cmp(a));
+            // No other document has this bound, or nearly.
+            let last = usize::try_from(limit).ok().and_then(|limit| bounds.get(limit - 1).copied());
             let mut ranked: Ranked = Vec::new();
             for (document, candidate) in candidates {
                 if !documents.get(&document).is_some_and(|own| filter.allows(&own.path)) {
@@ -127,7 +136,8 @@ impl<'s> LexicalQuery<'s> {
                 by_score.then_with(|| tie_break(documents, *a).cmp(&tie_break(documents, *b)))
             });
             let threshold = ranked.get(count - 1).map(|(_, own)| own.score);
-            let is_enough = is_all || threshold.is_some_and(|score| last * (1.0 + SLACK) < score);
+            let is_above = |last: f64| threshold.is_some_and(|score| score >= last * (1.0 - SLACK));
+            let is_enough = is_all || last.is_some_and(is_above);
             if is_enough {
                 ranked.truncate(count);
                 return Ok(ranked);
@@ -140,6 +150,10 @@ impl<'s> LexicalQuery<'s> {
     }
 
     /// Returns the `limit` documents with the highest bounds, ties included, that reach a bound.
+    ///
+    /// SQL reads the postings of each term twice, from the index alone: to count its chunks, and to add up bounds. The constants
+    /// of the formula are computed here, since the server interprets it for each posting. `LIMIT` in a query of its own sorts
+    /// with a heap; `WITH TIES` would sort all documents.
     fn narrow(
         &self,
         limit: i64,
@@ -148,85 +162,81 @@ impl<'s> LexicalQuery<'s> {
         documents: &mut Documents,
     ) -> Result<BTreeMap<u32, Candidate>, DocsError> {
         let own = self.scorer.parameters();
-        let mut terms = (Vec::new(), Vec::new(), Vec::new());
-        for (clause, number) in self.clauses.iter().zip(0_i32..) {
-            if let [term] = clause.terms.as_slice() {
-                terms.0.push(number);
-                terms.1.push(term.clone());
-            }
-            terms.2.push(f64::from(clause.in_query));
-        }
-        let phrases = PhraseRows::new(&self.phrases);
+        let terms = self.clauses.iter().filter(|clause| clause.terms.len() == 1);
+        let (names, in_query): (Vec<String>, Vec<f64>) =
+            terms.map(|clause| (clause.terms[0].clone(), f64::from(clause.in_query))).unzip();
         let mut parameters: Vec<Parameter> = vec![
             (Box::new(self.collection), Type::INT4),
-            (Box::new(terms.0), Type::INT4_ARRAY),
-            (Box::new(terms.1), Type::TEXT_ARRAY),
-            (Box::new(terms.2), Type::FLOAT8_ARRAY),
-            (Box::new(own.b), Type::FLOAT8),
-            (Box::new(own.k1), Type::FLOAT8),
-            (Box::new(own.mean_words), Type::FLOAT8),
-            (Box::new(own.document_k1), Type::FLOAT8),
-            (Box::new(own.document_mean_words), Type::FLOAT8),
-            (Box::new(own.document_share), Type::FLOAT8),
-            (Box::new(own.test_weight), Type::FLOAT8),
+            (Box::new(names), Type::TEXT_ARRAY),
+            (Box::new(in_query), Type::FLOAT8_ARRAY),
             (Box::new(self.scorer.chunk_count() as f64), Type::FLOAT8),
             (Box::new(limit), Type::INT8),
             (Box::new(min_bound), Type::FLOAT8),
+            (Box::new(own.test_weight), Type::FLOAT8),
+            (Box::new(own.k1 + 1.0), Type::FLOAT8),
+            (Box::new(own.k1 * (1.0 - own.b)), Type::FLOAT8),
+            (Box::new(own.k1 * own.b / own.mean_words), Type::FLOAT8),
+            (Box::new(own.document_share * (own.document_k1 + 1.0)), Type::FLOAT8),
+            (Box::new(own.document_k1 * (1.0 - own.b)), Type::FLOAT8),
+            (Box::new(own.document_k1 * own.b / own.document_mean_words), Type::FLOAT8),
         ];
         let count = match self.ranking {
             Ranking::Body => "body_chunks",
             _ => "chunks",
         };
-        let mut others = String::new();
+        let mut phrases = String::new();
         if !self.phrases.is_empty() {
             let first = parameters.len() + 1;
-            parameters.extend(phrases.parameters());
-            others = format!(
-                "UNION ALL SELECT n, document, count, words, max_count, min_words, chunks, chunks, is_test
-                 FROM unnest({}) AS p(n, document, count, words, max_count, min_words, chunks, is_test)",
-                (first..first + 8).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+            parameters.extend(self.phrase_rows().parameters());
+            phrases = format!(
+                "UNION ALL SELECT * FROM unnest({}) AS p(document, weight, count, words, max_count, min_words, is_test)",
+                (first..first + 7)
+                    .map(|number| format!("${number}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
             );
         }
         let condition = filter.sql(&mut parameters);
         let allowed = match filter.is_empty {
-            true => "bound".to_owned(),
-            false => {
-                format!("bound JOIN pannier.document d ON d.id = bound.document AND {condition}")
-            }
+            true => String::new(),
+            false => format!("JOIN pannier.document d ON d.id = posting.document AND {condition}"),
         };
         let sql = format!(
-            "WITH term AS MATERIALIZED (SELECT * FROM unnest($2::int[], $3::text[]) AS t(n, term)),
-             match AS MATERIALIZED (
-                 SELECT n, document, {count} AS own,
-                     CASE WHEN is_test THEN $11 ELSE 1 END * (
-                         max_count * ($6 + 1) / (max_count + $6 * (1 - $5 + $5 * (min_words / $7)))
-                         + $10 * count * ($8 + 1) / (count + $8 * (1 - $5 + $5 * (words / $9)))
-                     ) AS factor
+            "WITH counted AS MATERIALIZED (
+                 SELECT n, term, in_query, (
+                     SELECT coalesce(sum({count}), 0)::float8 FROM pannier.posting p
+                     WHERE p.collection = $1 AND p.term = t.term
+                 ) AS own
+                 FROM unnest($2, $3) WITH ORDINALITY AS t(term, in_query, n)
+             ),
+             term AS MATERIALIZED (
+                 SELECT n, term, own, in_query * ln(1 + ($4 - own + 0.5) / (own + 0.5)) AS weight FROM counted
+             ),
+             bound AS MATERIALIZED (
+                 SELECT document, sum(weight * CASE WHEN is_test THEN $7 ELSE 1 END * (
+                     max_count * $8 / (max_count + ($9 + $10 * min_words))
+                     + count * $11 / (count + ($12 + $13 * words))
+                 )) AS bound
                  FROM (
-                     SELECT n, document, count, words, max_count, min_words, chunks, body_chunks, is_test
+                     SELECT document, weight, count, words, max_count, min_words, is_test
                      FROM term JOIN pannier.posting p ON p.collection = $1 AND p.term = term.term
-                     {others}
-                 ) AS posting
+                     {phrases}
+                 ) AS posting GROUP BY document
              ),
-             weight AS MATERIALIZED (
-                 SELECT n, own, ($4::float8[])[n + 1] * ln(1 + ($12 - own + 0.5) / (own + 0.5)) AS weight
-                 FROM (SELECT n, sum(own)::float8 AS own FROM match GROUP BY n) AS counted
-             ),
-             bound AS (
-                 SELECT document, sum(weight * factor) AS bound
-                 FROM match JOIN weight USING (n) GROUP BY document
-             ),
+             allowed AS {materialized} (SELECT posting.document, posting.bound FROM bound AS posting {allowed}),
              best AS MATERIALIZED (
-                 SELECT bound.document, bound.bound FROM {allowed} WHERE bound.bound >= $14
-                 ORDER BY bound.bound DESC FETCH FIRST $13 ROWS WITH TIES
+                 SELECT document, bound FROM allowed WHERE bound >= $6 AND bound >= (
+                     SELECT min(bound) * (1 - 2 * {SLACK}::float8) FROM (SELECT bound FROM allowed ORDER BY bound DESC LIMIT $5) AS highest
+                 )
              )
              SELECT best.document, best.bound, d.path, d.date, d.kind, d.chunk_words,
-                 match.n, weight.own::int8, (
+                 ARRAY(SELECT own::int8 FROM term ORDER BY n),
+                 ARRAY(SELECT (
                      SELECT places FROM pannier.posting p
                      WHERE p.collection = $1 AND p.term = term.term AND p.document = best.document
-                 )
-             FROM best JOIN match USING (document) JOIN weight USING (n) LEFT JOIN term USING (n)
-             JOIN pannier.document d ON d.id = best.document"
+                 ) FROM term ORDER BY n)
+             FROM best JOIN pannier.document d ON d.id = best.document",
+            materialized = if filter.is_empty { "NOT MATERIALIZED" } else { "MATERIALIZED" },
         );
         // Postings are looked up one by one: a join might read all of them.
         let rows = query(self.connection, sql, parameters)?;
@@ -239,30 +249,49 @@ impl<'s> LexicalQuery<'s> {
             });
             let kind = u8::try_from(row.get::<_, i16>(4)).ok().and_then(DocumentKind::from_byte);
             let kind = kind.ok_or_else(|| self.corrupt("a document has no kind"))?;
-            let candidate = candidates.entry(document).or_insert_with(|| Candidate {
-                bound: row.get(1),
-                kind,
-                chunk_words: row.get::<_, i32>(5) as u32,
-                matches: vec![(0, Vec::new()); self.clauses.len()],
-            });
-            let number = row.get::<_, i32>(6) as usize;
-            let count = u32::try_from(row.get::<_, i64>(7)).unwrap_or(u32::MAX);
-            let chunks = match row.get::<_, Option<&[u8]>>(8) {
-                Some(bytes) => TermChunk::decode(bytes),
-                None => self.phrases.get(&number).map(|phrase| {
-                    phrase.get(&document).map_or(Vec::new(), |own| own.chunks.clone())
-                }),
-            };
-            let chunks = chunks.ok_or_else(|| self.corrupt("a posting is damaged"))?;
-            if let Some(own) = candidate.matches.get_mut(number) {
-                *own = (count, chunks);
+            let (counts, places): (Vec<i64>, Vec<Option<&[u8]>>) = (row.get(6), row.get(7));
+            let mut terms = counts.into_iter().zip(places);
+            let mut matches = Vec::with_capacity(self.clauses.len());
+            for number in 0..self.clauses.len() {
+                matches.push(match self.phrases.get(&number) {
+                    Some(phrase) => {
+                        let own = phrase.documents.get(&document);
+                        (phrase.chunk_count, own.map_or(Vec::new(), |own| own.chunks.clone()))
+                    }
+                    None => {
+                        let (count, places) = terms.next().unwrap_or_default();
+                        let chunks = places.map_or(Some(Vec::new()), TermChunk::decode);
+                        let chunks = chunks.ok_or_else(|| self.corrupt("a posting is damaged"))?;
+                        (u32::try_from(count).unwrap_or(u32::MAX), chunks)
+                    }
+                });
             }
+            let (bound, chunk_words) = (row.get(1), row.get::<_, i32>(5) as u32);
+            candidates.insert(document, Candidate { bound, kind, chunk_words, matches });
         }
         Ok(candidates)
     }
 
+    /// Returns the bounds of phrases as rows, with the weights of their clauses.
+    fn phrase_rows(&self) -> PhraseRows {
+        let mut rows = PhraseRows::default();
+        for (number, Phrase { documents, chunk_count }) in &self.phrases {
+            let weight = self.scorer.weight(&self.clauses[*number], *chunk_count);
+            for (document, PhraseMatch { chunks, words, is_test }) in documents {
+                let own = DocumentTerm::new("", chunks.clone());
+                let (max_count, min_words) = own.bound();
+                rows.documents.push(*document as i32);
+                rows.weights.push(weight);
+                let numbers = [own.count() as i32, *words, max_count as i32, min_words as i32];
+                rows.numbers.iter_mut().zip(numbers).for_each(|(column, own)| column.push(own));
+                rows.is_test.push(*is_test);
+            }
+        }
+        rows
+    }
+
     /// Returns the documents that contain a phrase.
-    fn find_phrase(&self, terms: &[String]) -> Result<BTreeMap<u32, Phrase>, DocsError> {
+    fn find_phrase(&self, terms: &[String]) -> Result<Phrase, DocsError> {
         let mut distinct: Vec<String> = terms.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
@@ -288,9 +317,11 @@ impl<'s> LexicalQuery<'s> {
             let lists: Vec<Vec<TermChunk>> =
                 terms.iter().map(|term| own.get(term).cloned().unwrap_or_default()).collect();
             let chunks = TermChunk::phrase(&lists);
-            (!chunks.is_empty()).then_some((document, Phrase { chunks, words, is_test }))
+            (!chunks.is_empty()).then_some((document, PhraseMatch { chunks, words, is_test }))
         });
-        Ok(found.collect())
+        let documents: BTreeMap<u32, PhraseMatch> = found.collect();
+        let chunk_count = documents.values().map(|own| own.chunks.len() as u32).sum();
+        Ok(Phrase { documents, chunk_count })
     }
 
     fn corrupt(&self, problem: &str) -> DocsError {
@@ -299,40 +330,21 @@ impl<'s> LexicalQuery<'s> {
     }
 }
 
-/// The bounds of phrases, as rows.
+/// The bounds of phrases, as columns.
 #[derive(Default)]
 struct PhraseRows {
-    numbers: [Vec<i32>; 7],
+    documents: Vec<i32>,
+    weights: Vec<f64>,
+    numbers: [Vec<i32>; 4],
     is_test: Vec<bool>,
 }
 
 impl PhraseRows {
-    fn new(phrases: &BTreeMap<usize, BTreeMap<u32, Phrase>>) -> Self {
-        let mut rows = Self::default();
-        for (number, documents) in phrases {
-            for (document, Phrase { chunks, words, is_test }) in documents {
-                let own = DocumentTerm::new("", chunks.clone());
-                let (max_count, min_words) = own.bound();
-                let numbers = [
-                    *number as i32,
-                    *document as i32,
-                    own.count() as i32,
-                    *words,
-                    max_count as i32,
-                    min_words as i32,
-                    own.chunks.len() as i32,
-                ];
-                for (column, number) in rows.numbers.iter_mut().zip(numbers) {
-                    column.push(number);
-                }
-                rows.is_test.push(*is_test);
-            }
-        }
-        rows
-    }
-
     fn parameters(self) -> Vec<Parameter> {
-        let mut parameters: Vec<Parameter> = Vec::new();
+        let mut parameters: Vec<Parameter> = vec![
+            (Box::new(self.documents), Type::INT4_ARRAY),
+            (Box::new(self.weights), Type::FLOAT8_ARRAY),
+        ];
         for column in self.numbers {
             parameters.push((Box::new(column), Type::INT4_ARRAY));
         }
@@ -352,11 +364,27 @@ pub(crate) fn query(
     sql: String,
     parameters: Vec<Parameter>,
 ) -> Result<Vec<tokio_postgres::Row>, DocsError> {
+    query_with(connection, String::new(), sql, parameters)
+}
+
+/// Runs a query with settings of the transaction, in one round trip.
+pub(crate) fn query_with(
+    connection: &Connection,
+    settings: String,
+    sql: String,
+    parameters: Vec<Parameter>,
+) -> Result<Vec<tokio_postgres::Row>, DocsError> {
     connection.call(move |client, _| async move {
         let parameters: Vec<(&(dyn ToSql + Sync), Type)> = parameters
             .iter()
             .map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()))
             .collect();
-        client.query_typed(&sql, &parameters).await
+        let query = client.query_typed(&sql, &parameters);
+        if settings.is_empty() {
+            return query.await;
+        }
+        let (set, rows) = tokio::join!(biased; client.batch_execute(&settings), query);
+        set?;
+        rows
     })
 }

@@ -27,14 +27,18 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
 mod address;
+mod batch;
+mod collection;
 mod connection;
 mod copy;
 mod database;
+mod embed;
 mod filter;
 mod lexical;
 mod load;
 mod schema;
 mod snapshot;
+mod statistics;
 mod tls;
 mod vectors;
 mod verify;

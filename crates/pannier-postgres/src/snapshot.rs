@@ -16,14 +16,15 @@ use tokio_postgres::types::Type;
 use crate::connection::{Connection, Pool};
 use crate::filter::{DocumentFilter, Parameter};
 use crate::lexical::{Documents, LexicalQuery, Ranked, date, query};
-use crate::vectors::{EXACT_MAX_CHUNKS, VectorQuery};
+use crate::vectors::VectorQuery;
 use crate::{vectors, verify};
 
 /// Begins a transaction. A search that takes longer than 30 seconds, and a snapshot that is not used for two minutes, end with
-/// an error: an open transaction keeps the server from cleaning up. The plans are short; compiling them takes longer.
+/// an error: an open transaction keeps the server from cleaning up. The plans are short; compiling them takes longer. A group
+/// for each document that matches frequent words should fit the memory.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
     SET LOCAL statement_timeout = '30s'; SET LOCAL idle_in_transaction_session_timeout = '120s';
-    SET LOCAL jit = off";
+    SET LOCAL jit = off; SET LOCAL work_mem = '64MB'";
 
 /// The number of chunks that are read at once when all are read.
 const CHUNKS_PER_PAGE: usize = 256;
@@ -188,7 +189,8 @@ impl Snapshot {
             connection: &self.connection,
             collection: self.collection,
             vector: &vector,
-            is_indexed: self.has_index && self.stats.chunks > EXACT_MAX_CHUNKS,
+            is_indexed: self.has_index
+                && self.stats.chunks > self.connection.pool.address.exact_max_chunks,
         };
         let order = order(options.prefer_recent);
         let ranked = self.take_matching(options.semantic_k, filter, |count| {

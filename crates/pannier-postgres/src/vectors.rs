@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 
 use crate::connection::Connection;
 use crate::filter::{DocumentFilter, Parameter};
-use crate::lexical::{Documents, FoundDocument, date, query};
+use crate::lexical::{Documents, FoundDocument, date, query, query_with};
 
 /// The number of chunks up to which every vector is compared with the query.
 pub const EXACT_MAX_CHUNKS: u64 = 50_000;
@@ -23,10 +23,12 @@ const MAX_SINGLE_DIMENSIONS: u32 = 2_000;
 /// Above, pgvector has no index, and search is exact.
 const MAX_INDEXED_DIMENSIONS: u32 = 4_000;
 
-/// The candidates that a search of the index keeps, for each that is asked for, and at least; the limit is that of pgvector.
-const EF_SEARCH_FACTOR: usize = 4;
-const MIN_EF_SEARCH: usize = 400;
-const MAX_EF_SEARCH: usize = 1_000;
+/// The neighbors of a vector in the index, and the candidates for them. With less, the index misses more.
+pub(crate) const HNSW: &str = "m = 24, ef_construction = 256";
+
+/// The candidates that a search of the index keeps: as many as pgvector allows. With 400, it takes half the time and misses four
+/// times as many; see the figures in docs/reference/postgres.md.
+const EF_SEARCH: u32 = 1_000;
 
 /// Returns the name of the index of a collection.
 pub(crate) fn index_name(collection: i32) -> String {
@@ -43,10 +45,14 @@ pub(crate) fn indexed_type(dimensions: u32) -> Option<String> {
     }
 }
 
-/// Returns the settings of a transaction that searches the index.
-pub(crate) fn settings(count: usize) -> String {
-    let ef = (EF_SEARCH_FACTOR.saturating_mul(count)).clamp(MIN_EF_SEARCH, MAX_EF_SEARCH);
-    format!("SET LOCAL hnsw.ef_search = {ef}; SET LOCAL hnsw.iterative_scan = strict_order;")
+/// Returns the settings of a transaction that searches the index. Long vectors are stored apart from their rows, so the planner
+/// takes reading and sorting all of them for cheap. With a filter, that may be cheap, and the planner decides.
+fn settings(is_filtered: bool) -> String {
+    let sort = if is_filtered { "on" } else { "off" };
+    format!(
+        "SET LOCAL hnsw.ef_search = {EF_SEARCH}; SET LOCAL hnsw.iterative_scan = strict_order;
+         SET LOCAL enable_sort = {sort}"
+    )
 }
 
 /// Chunks with their dot products.
@@ -73,21 +79,23 @@ impl VectorQuery<'_> {
         if count == 0 || self.vector.is_empty() {
             return Ok(Vec::new());
         }
-        if self.is_indexed {
-            let settings = settings(count);
-            self.connection
-                .call(move |client, _| async move { client.batch_execute(&settings).await })?;
-        }
         let mut limit = i64::try_from(count + count / 4 + 10).unwrap_or(i64::MAX);
         let mut min_product = 0.0;
+        let mut is_indexed = self.is_indexed;
         let error = self.max_error();
         loop {
-            let (mut ranked, rows, last) = self.nearest(limit, min_product, filter, documents)?;
+            let (mut ranked, rows, last) =
+                self.nearest(is_indexed, limit, min_product, filter, documents)?;
             ranked.sort_by_key(|(chunk, product)| {
                 (-i64::from(*product), tie_break(documents, *chunk))
             });
             let threshold = ranked.get(count - 1).map(|(_, product)| f64::from(*product));
-            let is_enough = self.is_indexed && (filter.contains.is_empty() || threshold.is_some())
+            // The index gives up after many chunks that the filter rejects. All are compared then.
+            if is_indexed && threshold.is_none() {
+                is_indexed = false;
+                continue;
+            }
+            let is_enough = is_indexed
                 || (rows as i64) < limit
                 || threshold.is_some_and(|product| last + error < product);
             if is_enough {
@@ -95,10 +103,8 @@ impl VectorQuery<'_> {
                 return Ok(ranked);
             }
             match threshold {
-                Some(product) if !self.is_indexed => {
-                    (min_product, limit) = (product - error, i64::MAX);
-                }
-                _ => limit = limit.saturating_mul(8),
+                Some(product) => (min_product, limit) = (product - error, i64::MAX),
+                None => limit = limit.saturating_mul(8),
             }
         }
     }
@@ -114,6 +120,7 @@ impl VectorQuery<'_> {
     /// precision.
     fn nearest(
         &self,
+        is_indexed: bool,
         limit: i64,
         min_product: f64,
         filter: &DocumentFilter,
@@ -123,12 +130,12 @@ impl VectorQuery<'_> {
         let dimensions = vector.len() as u32;
         let mut parameters: Vec<Parameter> =
             vec![(Box::new(vector), Type::FLOAT4_ARRAY), (Box::new(limit), Type::INT8)];
-        let kind = indexed_type(dimensions).filter(|_| self.is_indexed);
+        let kind = indexed_type(dimensions).filter(|_| is_indexed);
         let (own, query_vector) = match &kind {
             Some(kind) => (format!("e.vector::{kind}"), format!("$1::vector::{kind}")),
             None => ("e.vector".to_owned(), "$1::vector".to_owned()),
         };
-        let bound = match self.is_indexed {
+        let bound = match is_indexed {
             true => String::new(),
             false => {
                 parameters.push((Box::new(-min_product), Type::FLOAT8));
@@ -152,7 +159,10 @@ impl VectorQuery<'_> {
              JOIN pannier.document d ON d.id = best.document ORDER BY best.distance",
             self.collection
         );
-        let rows = query(self.connection, sql, parameters)?;
+        let rows = match is_indexed {
+            true => query_with(self.connection, settings(!filter.is_empty), sql, parameters)?,
+            false => query(self.connection, sql, parameters)?,
+        };
         let count = rows.len();
         let last = rows.last().map_or(0.0, |row| row.get::<_, f64>(5));
         let mut ranked = Vec::with_capacity(count);

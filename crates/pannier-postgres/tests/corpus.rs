@@ -285,6 +285,76 @@ fn vectors_and_hybrid_search_are_identical() {
     assert_eq!(database.snapshot().unwrap().manifest().model.as_ref().unwrap().dimensions, 2_100);
 }
 
+/// Above the stated size, an index answers: nearly as comparing all vectors does, and exactly where a filter leaves too few.
+#[test]
+fn large_collections_use_the_index_of_vectors() {
+    let Some((database, address)) = database() else { return };
+    let server = support::server().unwrap();
+    let scratch = Scratch::new();
+    generate(&scratch, 70, 31);
+    // Which of equal texts come first is no question of recall.
+    fs::remove_dir_all(scratch.docs().join("same")).unwrap();
+    // The index has half precision above 2,000 dimensions, and there is none above 4,000.
+    for (dimensions, kind) in [(96, "vector_ip_ops"), (2_100, "halfvec_ip_ops"), (4_100, "")] {
+        let database = database.with_collection(&format!("d{dimensions}")).unwrap();
+        let database = database.with_exact_max_chunks(50).unwrap();
+        let embedder = HashEmbedder::new(dimensions);
+        let vectors =
+            BuildOptions { vectors: VectorSource::Embedder(&embedder), ..BuildOptions::default() };
+        load(&database, &scratch.docs(), &vectors);
+        let folder = scratch.index(&vectors);
+        let (snapshot, query) = (database.snapshot().unwrap(), QueryVector::Embedder(&embedder));
+        let own = format!(
+            "FROM pg_stat_user_indexes JOIN pannier.collection c ON indexrelname = 'embedding_hnsw_' || c.id
+             WHERE c.name = 'd{dimensions}'"
+        );
+        let definition = format!("SELECT pg_get_indexdef(indexrelid) {own}");
+        let definition = server.sql(&address, &definition);
+        assert!(
+            definition.contains(kind) && definition.is_empty() == kind.is_empty(),
+            "{definition}"
+        );
+        let scans = format!("SELECT coalesce(sum(idx_scan), 0) {own}");
+        let scans = || server.sql(&address, &scans).trim().parse::<u32>().unwrap();
+        let semantic = options(|own| own.mode = SearchMode::Semantic);
+        let (mut found, mut all) = (0, 0);
+        for text in ["word1", "word2 word3", "word7 word40 word200", "something else", "test note"]
+        {
+            let ids = |corpus: &dyn Corpus| -> Vec<String> {
+                let hits = corpus.search(text, &semantic, query).unwrap();
+                hits.into_iter().map(|hit| hit.id).collect()
+            };
+            let (exact, own) = (ids(&folder), ids(&snapshot));
+            found += exact.iter().filter(|id| own.contains(id)).count();
+            all += exact.len();
+        }
+        assert!(f64::from(found as u32) >= 0.98 * f64::from(all as u32), "{found} of {all}");
+        let filtered = options(|own| {
+            own.mode = SearchMode::Semantic;
+            own.filters.paths = vec!["notes/Note1?.md".to_owned()];
+        });
+        assert_same(&folder, &snapshot, "word1", &filtered, query);
+        // Statistics of a connection arrive when it ends.
+        drop((snapshot, database));
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while scans() == 0 && !kind.is_empty() && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        assert_eq!(scans() > 0, !kind.is_empty(), "{dimensions}");
+    }
+    // An index whose creation was interrupted is created again.
+    let broken = "UPDATE pg_index SET indisvalid = false WHERE indexrelid::regclass::text LIKE '%embedding_hnsw_%'";
+    server.sql(&address, broken);
+    let large = database.with_collection("d96").unwrap().with_exact_max_chunks(50).unwrap();
+    large.create_vector_index().unwrap();
+    let invalid = "SELECT count(*) FROM pg_index WHERE NOT indisvalid AND indrelid = 'pannier.embedding'::regclass";
+    assert_eq!(server.sql(&address, invalid).trim(), "1");
+    let wide = HashEmbedder::new(16_001);
+    let wide = BuildOptions { vectors: VectorSource::Embedder(&wide), ..BuildOptions::default() };
+    let error = database.build(&DocumentSource::new(scratch.docs()), &wide, &mut |_| {});
+    assert!(matches!(error, Err(DocsError::Model { .. })), "{error:?}");
+}
+
 #[test]
 fn updates_write_what_changed_and_equal_a_fresh_load() {
     let Some((database, _)) = database() else { return };
@@ -458,6 +528,52 @@ fn errors_say_what_to_do_and_nothing_secret() {
     server.sql(&address, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pannier' AND datname = current_database()");
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert_eq!(database.snapshot().unwrap().manifest().documents, 1);
+}
+
+/// A search waits for a lock that another session holds: until the server cancels the statement, as it does after 30 seconds,
+/// or until a timeout of the server's own.
+#[test]
+fn slow_searches_end_with_an_error() {
+    let Some((database, address)) = database() else { return };
+    let server = support::server().unwrap();
+    let scratch = Scratch::new();
+    scratch.write("a.md", "word1");
+    load(&database, &scratch.docs(), &BuildOptions::default());
+    let is_long = std::env::var_os("PANNIER_LONG").is_some_and(|long| !long.is_empty());
+    let hold = if is_long { 40 } else { 5 };
+    let lock = format!(
+        "BEGIN; LOCK TABLE pannier.posting IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep({hold}); COMMIT"
+    );
+    let impatient = Database::new(&format!("{address}&options=-c%20lock_timeout%3D300ms")).unwrap();
+    let snapshots = (database.snapshot().unwrap(), impatient.snapshot().unwrap());
+    let (sql, cancel) = (address.clone(), address.clone());
+    let holder = std::thread::spawn(move || server.sql(&sql, &lock));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let error = |snapshot: &dyn Corpus| {
+        let result = snapshot.search("word1", &SearchOptions::default(), QueryVector::None);
+        result.unwrap_err().to_string()
+    };
+    let locked = error(&snapshots.1);
+    assert!(locked.contains("another program has locked"), "{locked}");
+    let canceler = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        if !is_long {
+            server.sql(&cancel, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+                WHERE application_name = 'pannier' AND datname = current_database() AND wait_event_type = 'Lock'");
+        }
+    });
+    let started = std::time::Instant::now();
+    let canceled = error(&snapshots.0);
+    assert!(canceled.contains("the database took too long"), "{canceled}");
+    assert!(started.elapsed().as_secs() < 35);
+    canceler.join().unwrap();
+    holder.join().unwrap();
+    // The snapshot cannot be used again, and says so; the next one can.
+    let ended = error(&snapshots.0);
+    assert!(ended.contains("try again"), "{ended}");
+    let hits =
+        database.snapshot().unwrap().search("word1", &SearchOptions::default(), QueryVector::None);
+    assert_eq!(hits.unwrap().len(), 1);
 }
 
 /// Data sets with graded queries, where they are.

@@ -110,6 +110,101 @@ fn readers_see_one_version_of_each_document_while_two_write() {
     assert_eq!(database.snapshot().unwrap().verify().unwrap(), [""; 0]);
 }
 
+/// Two transactions at the isolation level of serializable ones fail each other; a batch is written again then.
+#[test]
+fn writers_try_again_after_a_serialization_failure() {
+    let Some((database, address)) = database() else { return };
+    let server = support::server().unwrap();
+    let scratch = Scratch::new();
+    scratch.write("0.md", &revision(0, 0));
+    database
+        .build(&DocumentSource::new(scratch.docs()), &BuildOptions::default(), &mut |_| {})
+        .unwrap();
+    // The first two attempts fail as if they had met another writer.
+    server.sql(
+        &address,
+        "CREATE SEQUENCE attempts;
+         CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF nextval('attempts') <= 2 THEN
+                 RAISE EXCEPTION 'secret detail' USING ERRCODE = 'serialization_failure';
+             END IF;
+             RETURN NULL;
+         END $$;
+         CREATE TRIGGER fail AFTER INSERT ON pannier.delta EXECUTE FUNCTION fail();",
+    );
+    let text = revision(0, 1);
+    database.put(&[("0.md", &text)], &BuildOptions::default()).unwrap();
+    assert_eq!(server.sql(&address, "SELECT last_value FROM attempts").trim(), "3");
+    let snapshot = database.snapshot().unwrap();
+    check_revisions(&search(&snapshot, "revision1"));
+    assert_eq!(search(&snapshot, "revision1").len(), 3);
+    assert_eq!(snapshot.verify().unwrap(), [""; 0]);
+    drop(snapshot);
+    // Any other error ends the batch, and is not shown as it is.
+    server.sql(
+        &address,
+        "CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'secret detail'; END $$",
+    );
+    let text = revision(0, 2);
+    let error = database.put(&[("0.md", &text)], &BuildOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("error P0001") && !error.contains("secret"), "{error}");
+    assert_eq!(search(&database.snapshot().unwrap(), "revision1").len(), 3);
+}
+
+/// Searches read from a standby that replicates the server, and indexing writes to the server itself.
+#[test]
+fn searches_read_from_a_replica() {
+    if std::env::var_os("PANNIER_POSTGRES").is_none() {
+        eprintln!("skipped: PANNIER_POSTGRES is not set; see .ci/postgres");
+        return;
+    }
+    let primary = Server::start().unwrap();
+    let replica = primary.replicate();
+    let address = primary.database();
+    let name = address.split('/').nth(3).unwrap().split('?').next().unwrap();
+    let other = replica.address(name);
+    let scratch = Scratch::new();
+    scratch.write("0.md", &revision(0, 0));
+    let source = DocumentSource::new(scratch.docs());
+    let database = Database::new(&address).unwrap();
+    let wait = || {
+        let position = primary.sql(&address, "SELECT pg_current_wal_lsn()");
+        let reached = format!("SELECT pg_last_wal_replay_lsn() >= '{}'", position.trim());
+        for _ in 0..600 {
+            if replica.sql(&replica.address("postgres"), &reached).trim() == "t" {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("the replica does not follow");
+    };
+    database.build(&source, &BuildOptions::default(), &mut |_| {}).unwrap();
+    wait();
+    let database = database.with_replica(&other).unwrap();
+    assert_eq!(search(&database.snapshot().unwrap(), "revision0").len(), 3);
+    // The replica is read-only, and says where to index.
+    let text = revision(0, 1);
+    let error = Database::new(&other).unwrap().put(&[("0.md", &text)], &BuildOptions::default());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("read-only") && error.contains("primary"), "{error}");
+    // It has the version that it has, until it has caught up.
+    let pause = replica.address("postgres");
+    replica.sql(&pause, "SELECT pg_wal_replay_pause()");
+    database.put(&[("0.md", &text)], &BuildOptions::default()).unwrap();
+    assert_eq!(search(&database.snapshot().unwrap(), "revision1").len(), 0);
+    replica.sql(&pause, "SELECT pg_wal_replay_resume()");
+    wait();
+    let snapshot = database.snapshot().unwrap();
+    assert_eq!(search(&snapshot, "revision1").len(), 3);
+    assert_eq!(snapshot.verify().unwrap(), [""; 0]);
+    // Searches go on while the primary is away, and indexing says so.
+    drop(primary);
+    assert_eq!(search(&database.snapshot().unwrap(), "revision1").len(), 3);
+    let error = database.put(&[("0.md", &text)], &BuildOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("the server is away") || error.contains("closed"), "{error}");
+}
+
 /// Loads a folder in a process of its own, which a test kills.
 #[test]
 #[ignore = "a part of another test"]
@@ -143,7 +238,9 @@ fn a_killed_loader_or_server_leaves_whole_documents() {
     let documents = if is_long() { 4_000 } else { 1_500 };
     (0..documents).for_each(|path| scratch.write(&format!("{path}.md"), &revision(path, 0)));
     let mut numbers = Numbers(17);
-    let rounds = if is_long() { 20 } else { 3 };
+    // In turn: the loader and the server.
+    let rounds = if is_long() { 40 } else { 4 };
+    let mut interrupted = 0;
     for round in 0..rounds {
         // Each round changes some, so that there is work.
         for path in (round..documents).step_by(3) {
@@ -155,13 +252,15 @@ fn a_killed_loader_or_server_leaves_whole_documents() {
             0 => child.kill().unwrap(),
             _ => server.crash(),
         }
-        child.wait().unwrap();
+        interrupted += usize::from(!child.wait().unwrap().success());
         let database = Database::new(&address).unwrap();
         if let Ok(snapshot) = database.snapshot() {
             check_revisions(&search(&snapshot, "marker path7 path300 path1200"));
             assert_eq!(snapshot.verify().unwrap(), [""; 0], "round {round}");
         }
     }
+    eprintln!("{interrupted} of {rounds} loads were interrupted");
+    assert!(interrupted > 0);
     assert!(loader(&address, &scratch.docs()).wait().unwrap().success());
     let database = Database::new(&address).unwrap();
     let snapshot = database.snapshot().unwrap();

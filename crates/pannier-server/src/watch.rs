@@ -84,7 +84,8 @@ impl Drop for Watcher {
 
 /// Updates an index. Reports a problem once, until it changes.
 fn update(folder: &NamedFolder, options: &WatchOptions, problems: &mut Vec<String>) {
-    let index = IndexOptions { index: Some(folder.path().display().to_string()) };
+    let name = folder.path().display().to_string();
+    let index = IndexOptions { index: Some(name), ..IndexOptions::default() };
     let (shelf, control) = (Shelf::local(), Control::default());
     let version = || index.open(&shelf).map(|index| index.manifest().version.clone()).ok();
     let (before, started) = (version(), Instant::now());

@@ -163,10 +163,18 @@ impl ServerArguments {
             return Ok(arguments);
         }
         let named = |path| NamedFolder::new("project", path).map_err(Failure::from);
-        if let Some(index) = config::read()?.defaults.index.filter(|index| index.is_dir()) {
+        let settings = config::read()?;
+        let is_index = |index: &PathBuf| index.is_dir() || config::is_address(index);
+        if let Some(index) = settings.defaults.index.filter(is_index) {
             let current = std::env::current_dir().unwrap_or_default();
-            let shown = index.strip_prefix(current).unwrap_or(&index);
-            output::note(&format!("index: {}", shown.display()));
+            match config::is_address(&index) {
+                // It may have a password.
+                true => output::note("index: the database of pannier.toml or PANNIER_INDEX"),
+                false => {
+                    let shown = index.strip_prefix(current).unwrap_or(&index);
+                    output::note(&format!("index: {}", shown.display()));
+                }
+            }
             arguments.caches.push(named(index)?);
         }
         let memory = PathBuf::from(".");
@@ -174,12 +182,23 @@ impl ServerArguments {
             output::note("memory: this folder");
             arguments.contexts.push(named(memory)?);
         }
-        if arguments.caches.is_empty() && arguments.contexts.is_empty() {
+        if arguments.caches()?.is_empty() && arguments.contexts.is_empty() {
             output::note(
                 "there is no index and no memory here, so only pack_items is served; see `pannier docs index --help`",
             );
         }
         Ok(arguments)
+    }
+
+    /// Returns the indexes of the arguments, and those that only `[serve.indexes]` names.
+    fn caches(&self) -> Result<Vec<NamedFolder>, CliError> {
+        let mut caches = self.caches.clone();
+        for index in config::read()?.serve.indexes()? {
+            if !caches.iter().any(|own| own.name().eq_ignore_ascii_case(index.name())) {
+                caches.push(index);
+            }
+        }
+        Ok(caches)
     }
 
     fn run_stdio(&self) -> Result<(), CliError> {
@@ -199,8 +218,9 @@ impl ServerArguments {
 
     /// Watches the sources of the indexes, if that is asked for.
     fn watcher(&self) -> Result<Option<Watcher>, CliError> {
+        let caches = self.caches()?;
         let watch = || {
-            let mut options = WatchOptions::new(self.caches.clone());
+            let mut options = WatchOptions::new(caches);
             options.embedder.clone_from(&self.embedder.embedder);
             options.embedder_key_env.clone_from(&self.embedder.embedder_key_env);
             Watcher::start(options)
@@ -210,7 +230,7 @@ impl ServerArguments {
 
     fn config(&self) -> Result<ServerConfig, CliError> {
         let mut config = ServerConfig::default();
-        config.caches.clone_from(&self.caches);
+        config.caches = self.caches()?;
         config.docs.clone_from(&self.docs);
         config.contexts.clone_from(&self.contexts);
         // Without it, only calls with a session fail.

@@ -159,7 +159,8 @@ pub(super) fn blocks(path: &str, text: &str, max_bytes: usize) -> Option<Vec<Syn
         return None;
     }
     let mut blocks = Vec::new();
-    let mut walk = Walk { text, max_bytes, blocks: &mut blocks };
+    let mut walk =
+        Walk { text, line_starts: LineStarts::new(text), max_bytes, blocks: &mut blocks };
     walk.members(root, &[], 0);
     // The first block starts with the file, and each ends where the next starts.
     let mut end = text.len();
@@ -186,8 +187,52 @@ fn error_bytes(root: Node<'_>) -> usize {
     bytes.sum()
 }
 
+/// Finds the starts of lines for ascending positions. Each byte is looked at once, even if all are in one line.
+struct LineStarts<'t> {
+    text: &'t str,
+    /// The start of the line of `position`, and whether only spaces are between both.
+    start: usize,
+    is_blank: bool,
+    position: usize,
+    /// The number of bytes that were looked at.
+    #[cfg(test)]
+    work: usize,
+}
+
+impl<'t> LineStarts<'t> {
+    fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            start: 0,
+            is_blank: true,
+            position: 0,
+            #[cfg(test)]
+            work: 0,
+        }
+    }
+
+    /// Returns the start of a line if only spaces precede the position there, or else the position.
+    fn at(&mut self, position: usize) -> usize {
+        debug_assert!(position >= self.position, "positions ascend");
+        let mut passed = &self.text[self.position.min(position)..position];
+        #[cfg(test)]
+        {
+            self.work += passed.len();
+        }
+        if let Some(newline) = passed.rfind('\n') {
+            self.start = self.position + newline + 1;
+            self.is_blank = true;
+            passed = &passed[newline + 1..];
+        }
+        self.is_blank &= passed.trim().is_empty();
+        self.position = position;
+        if self.is_blank { self.start } else { position }
+    }
+}
+
 struct Walk<'t> {
     text: &'t str,
+    line_starts: LineStarts<'t>,
     max_bytes: usize,
     blocks: &'t mut Vec<SyntaxBlock>,
 }
@@ -200,7 +245,7 @@ impl Walk<'_> {
         // The start of comments and attributes that belong to the next item.
         let mut pending: Option<(usize, usize)> = None;
         for child in children {
-            let own = self.line_start(child.start_byte());
+            let own = self.line_starts.at(child.start_byte());
             // A comment at the end of a line belongs to that line.
             let starts_line = own != child.start_byte() || self.text[..own].ends_with('\n');
             if is_attached(child) && !starts_line && own > 0 {
@@ -311,12 +356,6 @@ impl Walk<'_> {
         (!name.is_empty() && name.len() <= 256).then(|| name.to_owned())
     }
 
-    /// Returns the start of a line if only spaces precede the position there.
-    fn line_start(&self, position: usize) -> usize {
-        let line = self.text[..position].rfind('\n').map_or(0, |newline| newline + 1);
-        if self.text[line..position].trim().is_empty() { line } else { position }
-    }
-
     fn has_empty_line(&self, start: usize, end: usize) -> bool {
         let between = self.text.get(start..end).unwrap_or_default();
         // A line comment may include its line break.
@@ -360,4 +399,40 @@ fn is_callable(item: Node<'_>) -> bool {
     let kind = item.kind();
     ["function", "method", "constructor", "macro"].iter().any(|word| kind.contains(word))
         || kind == "lexical_declaration"
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn line_starts_are_found_by_looking_at_each_byte_once(
+            text in "[ \t\na\u{e9}]{0,200}",
+            positions in prop::collection::vec(0_usize..201, 0..200),
+        ) {
+            let mut positions: Vec<usize> =
+                positions.into_iter().filter(|position| text.is_char_boundary(*position)).collect();
+            positions.sort_unstable();
+            let mut line_starts = LineStarts::new(&text);
+            for position in positions {
+                let line = text[..position].rfind('\n').map_or(0, |newline| newline + 1);
+                let is_blank = text[line..position].trim().is_empty();
+                prop_assert_eq!(line_starts.at(position), if is_blank { line } else { position });
+            }
+            prop_assert!(line_starts.work <= text.len());
+        }
+    }
+
+    #[cfg(feature = "javascript")]
+    #[test]
+    fn a_file_of_one_line_has_a_block_for_each_item() {
+        let text: String =
+            (0..20_000).map(|item| format!("function f{item}(){{return {item}}} ")).collect();
+        let blocks = blocks("a.js", &text, 2_048).unwrap();
+        assert_eq!(blocks.len(), 20_000);
+        assert!(blocks.iter().all(|block| block.symbols.len() == 1));
+    }
 }

@@ -153,8 +153,8 @@ impl PacketFrame {
             text.push('\n');
         }
         if !self.rendered.unread.is_empty() && self.budget > 0 {
-            let paths = self.rendered.unread.join(", ");
-            text.push_str(&format!("Not read, too long: {paths}\n\n"));
+            let paths = self.rendered.unread_paths().join(", ");
+            text.push_str(&format!("Not read: {paths}\n\n"));
         }
         if !self.rendered.rules.is_empty() {
             text.push_str("## Constitution (NEVER VIOLATE)\n\n");
@@ -221,7 +221,7 @@ impl PacketFrame {
         array("read_order", &mut read_order.iter().map(String::as_str));
         if !self.rendered.unread.is_empty() {
             let unread: Vec<_> =
-                self.rendered.unread.iter().map(|path| json_element(path)).collect();
+                self.rendered.unread_paths().iter().map(|path| json_element(path)).collect();
             array("unread", &mut unread.iter().map(String::as_str));
         }
         array("constitution", &mut self.rendered.rules.iter().map(String::as_str));

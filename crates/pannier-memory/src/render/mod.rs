@@ -34,6 +34,9 @@ pub enum PacketFormat {
     Json,
 }
 
+/// The maximum number of files that a packet names as not read.
+const MAX_UNREAD_PATHS: usize = 5;
+
 /// The number of sections whose entries are selected.
 const SECTIONS: usize = 6;
 
@@ -53,7 +56,7 @@ pub(crate) struct RenderedEntries {
     format: PacketFormat,
     policy: PacketPolicy,
     read_order: Vec<String>,
-    /// Files that are too long to be read.
+    /// Files that could not be read.
     unread: Vec<String>,
     rules: Vec<String>,
     /// In pool order.
@@ -91,6 +94,15 @@ impl RenderedEntries {
             rules: rules(memory, options),
             entries: rendered,
         }
+    }
+
+    /// Returns the first files that could not be read, and the number of others. Every packet has them.
+    fn unread_paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = self.unread.iter().take(MAX_UNREAD_PATHS).cloned().collect();
+        if self.unread.len() > paths.len() {
+            paths.push(format!("{} more", self.unread.len() - paths.len()));
+        }
+        paths
     }
 
     /// Returns the forms of an entry, whole first.

@@ -67,10 +67,15 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server, or returns the reason why it cannot.
+    /// Starts a server, or returns the reason why it cannot. `PANNIER_SERVER` names the folder of one that runs, with its
+    /// socket and its number in a file `pid`, so that a large collection can be measured again.
     pub(crate) fn start() -> Result<Self, String> {
         let programs = std::env::var_os("PANNIER_POSTGRES")
             .ok_or("PANNIER_POSTGRES is not set; see .ci/postgres")?;
+        if let Some(folder) = std::env::var_os("PANNIER_SERVER") {
+            let shell = Command::new("true").spawn().map_err(|error| error.to_string())?;
+            return Ok(Self { folder: folder.into(), programs: programs.into(), shell });
+        }
         let folder =
             std::env::temp_dir().join(format!("pannier-pgd-{}-{}", std::process::id(), unique()));
         fs::create_dir_all(&folder).unwrap();
@@ -111,13 +116,34 @@ impl Server {
         Ok(server)
     }
 
+    /// Starts a standby that follows this server.
+    pub(crate) fn replicate(&self) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("pannier-pgd-{}-{}", std::process::id(), unique()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let made = as_user(&self.programs.join("pg_basebackup"))
+            .args(["-U", "pannier", "-R", "-c", "fast", "-h"])
+            .arg(&self.folder)
+            .arg("-D")
+            .arg(folder.join("data"))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let shell = Self::run(&self.programs, &folder);
+        let server = Self { folder, programs: self.programs.clone(), shell };
+        server.wait();
+        server
+    }
+
     fn run(programs: &Path, folder: &Path) -> Child {
         let user: Vec<String> = user_prefix();
         let script = format!(
-            "{} '{p}/postgres' -D '{f}/data' -k '{f}' -c listen_addresses= -c fsync=off -c max_connections=60 \
+            "{} '{p}/postgres' -D '{f}/data' -k '{f}' -c listen_addresses= -c fsync=off -c max_connections=60 {options} \
              >'{f}/log' 2>&1 & own=$!; echo $own > '{f}/pid'; read _; kill -INT $own; wait $own; \
              [ -e '{f}/keep' ] || rm -rf '{f}'",
             user.join(" "),
+            options = std::env::var("PANNIER_POSTGRES_OPTIONS").unwrap_or_default(),
             p = programs.display(),
             f = folder.display()
         );
@@ -163,14 +189,21 @@ impl Server {
     /// Creates a database, and returns its address.
     pub(crate) fn database(&self) -> String {
         let name = format!("test{}", unique());
+        self.create(&name);
+        self.address(&name)
+    }
+
+    /// Creates a database with a name.
+    fn create(&self, name: &str) {
         let made = Command::new(self.programs.join("createdb"))
             .args(["-U", "pannier", "-h"])
             .arg(&self.folder)
-            .arg(&name)
+            .arg(name)
             .output()
             .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        self.address(&name)
+        let is_there = std::env::var_os("PANNIER_SERVER").is_some();
+        let message = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success() || is_there, "{message}");
     }
 
     pub(crate) fn address(&self, database: &str) -> String {

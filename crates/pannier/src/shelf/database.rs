@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pannier_docs::{BuildOptions, BuildSummary, Corpus, DocumentSource, Progress};
+use pannier_docs::{BuildOptions, BuildSummary, Corpus, DocumentSource, Manifest, Progress};
 
 use crate::Failure;
 
@@ -14,6 +14,16 @@ pub(crate) fn address(path: &Path) -> Option<&str> {
         text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     };
     (begins_with("postgres://") || begins_with("postgresql://")).then_some(text)
+}
+
+/// Names another collection in an address.
+pub(crate) fn with_collection(address: &str, name: &str) -> String {
+    let (start, options) = address.split_once('?').unwrap_or((address, ""));
+    let is_other = |option: &&str| !option.is_empty() && !option.starts_with("collection=");
+    let mut options: Vec<String> = options.split('&').filter(is_other).map(str::to_owned).collect();
+    let name: String = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    options.push(format!("collection={name}"));
+    format!("{start}?{}", options.join("&"))
 }
 
 /// A collection of a database.
@@ -48,6 +58,14 @@ impl DatabaseIndex {
     pub(crate) fn open(&self) -> Result<Arc<dyn Corpus>, Failure> {
         #[cfg(feature = "postgres")]
         return Ok(Arc::new(self.database.snapshot()?));
+        #[cfg(not(feature = "postgres"))]
+        Err(Failure::Request { path: "index".to_owned(), problem: String::new() })
+    }
+
+    /// Reads the manifest where the collection is written, which may be ahead of a replica.
+    pub(crate) fn manifest(&self) -> Result<Manifest, Failure> {
+        #[cfg(feature = "postgres")]
+        return Ok(self.database.primary_snapshot()?.manifest().clone());
         #[cfg(not(feature = "postgres"))]
         Err(Failure::Request { path: "index".to_owned(), problem: String::new() })
     }

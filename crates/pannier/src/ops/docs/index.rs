@@ -219,20 +219,24 @@ impl IndexRequest {
             let problem = "the server builds no index; ask the user to run `pannier docs index`";
             return Err(Failure::Request { path: String::new(), problem: problem.to_owned() });
         }
-        let index = shelf.index_path(self.index.index.as_deref());
-        let mut source = self.source(&index)?;
+        let index = shelf.index_path(self.index.name(shelf)?.as_deref());
+        let database = address(&index).map(DatabaseIndex::new).transpose()?;
+        // Without a readable index, there is no model to take the identity of.
+        let manifest = match &database {
+            Some(database) => database.manifest(),
+            None => Manifest::open(&index).map_err(Failure::from),
+        };
+        let mut source = match &database {
+            Some(_) => self.database_source(manifest.as_ref().ok())?,
+            None => self.source(&index)?,
+        };
         if let Some(rules) = inputs.rules {
             source = source.rules(rules);
         }
         if let Some(metadata) = inputs.metadata {
             source = source.metadata(metadata);
         }
-        let database = address(&index).map(DatabaseIndex::new).transpose()?;
-        // Without a readable index, there is no model to take the identity of.
-        let model = match &database {
-            Some(database) => database.open().ok().and_then(|open| open.manifest().model.clone()),
-            None => Manifest::open(&index).ok().and_then(|manifest| manifest.model),
-        };
+        let model = manifest.ok().and_then(|manifest| manifest.model);
         let key_env = self.embedder_key_env.as_deref();
         let open = |name: &str| open_embedder(name, key_env, model.as_ref());
         let embedder = self.embedder.as_deref().map(open);
@@ -272,7 +276,27 @@ impl IndexRequest {
         };
         let folder = self.folder.clone();
         let folder = folder.or_else(|| remembered.as_ref().map(|source| source.root().to_owned()));
-        let folder = folder.unwrap_or_else(|| PathBuf::from("."));
+        Ok(self.source_in(folder.unwrap_or_else(|| PathBuf::from(".")), remembered))
+    }
+
+    /// Returns the folder and the rules of a request for a database. A folder that is not named is the one that the collection
+    /// has been indexed from, and must be the current one: documents of others would be removed.
+    fn database_source(&self, manifest: Option<&Manifest>) -> Result<DocumentSource, Failure> {
+        let folder = self.folder.clone().unwrap_or_else(|| PathBuf::from("."));
+        let remembered = manifest.map(|manifest| manifest.document_source(Path::new("/")));
+        if let Some(source) = &remembered
+            && self.folder.is_none()
+            && source.root().canonicalize().ok() != folder.canonicalize().ok()
+        {
+            let root = source.root().display();
+            let problem = format!("the collection has been indexed from {root}; name the folder");
+            return Err(Failure::Request { path: "folder".to_owned(), problem });
+        }
+        Ok(self.source_in(folder, remembered))
+    }
+
+    /// Returns a folder with the rules of the request, or with those that the index of the same folder remembers.
+    fn source_in(&self, folder: PathBuf, remembered: Option<DocumentSource>) -> DocumentSource {
         let mut rules = FileRules::default();
         rules.globs = self.glob.clone();
         (rules.hidden, rules.no_ignore, rules.strict) = (self.hidden, self.no_ignore, self.strict);
@@ -281,7 +305,7 @@ impl IndexRequest {
         };
         // Rules of the request replace all that the index remembers.
         let remembered = remembered.filter(|source| rules.is_default() && is_same(source));
-        Ok(remembered.unwrap_or_else(|| DocumentSource::new(folder).rules(rules)))
+        remembered.unwrap_or_else(|| DocumentSource::new(folder).rules(rules))
     }
 }
 
@@ -347,7 +371,7 @@ impl IndexOptions {
         shelf: &Shelf,
         control: &Control<'_>,
     ) -> Result<Arc<dyn Corpus>, Failure> {
-        if let Some(path) = shelf.local_index(self.index.as_deref())
+        if let Some(path) = shelf.local_index(self.name(shelf)?.as_deref())
             && let Ok(manifest) = Manifest::open(&path)
         {
             control.step("updating the index")?;
@@ -425,7 +449,7 @@ impl Request for VerifyRequest {
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<VerifyAnswer, Failure> {
         control.step("checking the index")?;
-        let path = shelf.index_path(self.index.index.as_deref());
+        let path = shelf.index_path(self.index.name(shelf)?.as_deref());
         let problems = match shelf.is_local() && address(&path).is_none() {
             true => pannier_docs::verify(&path)?,
             false => self.index.open(shelf)?.verify()?,

@@ -13,6 +13,7 @@ use super::models::{open_embedder, open_reranker};
 use crate::ops::pool::{DEFAULT_POLICY, DEFAULT_TOKENIZER, PolicyName};
 use crate::ops::values::list;
 use crate::ops::{Control, Count, Date, ReserveOptions, Tokens};
+use crate::shelf::database::{address, with_collection};
 use crate::{Failure, Shelf};
 
 request! {
@@ -22,6 +23,11 @@ request! {
         #[arg(long, alias = "cache", value_name = "DIR")]
         #[serde(alias = "cache")]
         pub index: Option<String>,
+
+        /// Collection of a database, with --index postgres://…
+        #[arg(long, value_name = "NAME", help_heading = "Advanced", hide_short_help = true)]
+        #[serde(skip)]
+        pub collection: Option<String>,
     }
 }
 
@@ -32,7 +38,20 @@ impl IndexOptions {
     ///
     /// Any error of the shelf, or of `pannier-docs` if there is no index.
     pub fn open(&self, shelf: &Shelf) -> Result<Arc<dyn Corpus>, Failure> {
-        shelf.index(self.index.as_deref())
+        shelf.index(self.name(shelf)?.as_deref())
+    }
+
+    /// Returns the name, the folder or the address of the index, with the collection that a flag names.
+    pub(super) fn name(&self, shelf: &Shelf) -> Result<Option<String>, Failure> {
+        let Some(collection) = &self.collection else { return Ok(self.index.clone()) };
+        let path = shelf.local_index(self.index.as_deref());
+        match path.as_deref().and_then(address) {
+            Some(address) => Ok(Some(with_collection(address, collection))),
+            None => {
+                let problem = "only a database has collections; name one as the index, as in postgres://USER@HOST/DATABASE";
+                Err(Failure::Request { path: "collection".into(), problem: problem.into() })
+            }
+        }
     }
 }
 
