@@ -115,6 +115,9 @@ fn parts(given: &Written, result: &str) -> (Vec<Message>, Option<Vec<Field>>) {
         let fields = given.text.starts_with('{').then(|| fields.collect());
         return (messages, fields);
     }
+    if let Some(messages) = unchanged_messages(given, result) {
+        return (messages, None);
+    }
     if let Ok(messages) = serde_json::from_str::<Vec<&RawValue>>(result) {
         return (match_messages(given, &messages), None);
     }
@@ -134,6 +137,24 @@ fn parts(given: &Written, result: &str) -> (Vec<Message>, Option<Vec<Field>>) {
         own.push((name, (!is_same).then(|| value.get().to_owned()), false));
     }
     (messages, Some(own))
+}
+
+/// Finds the given messages of a list that has no others, without parsing it.
+fn unchanged_messages(given: &Written, result: &str) -> Option<Vec<Message>> {
+    let mut rest = result.strip_prefix('[')?;
+    let mut candidates = given.messages.iter().enumerate();
+    let mut messages = Vec::with_capacity(given.messages.len());
+    loop {
+        let (index, after) = candidates.find_map(|(index, range)| {
+            let after = rest.strip_prefix(&given.text[range.clone()])?;
+            after.starts_with([',', ']']).then_some((index, after))
+        })?;
+        messages.push((Some(index), None));
+        if after == "]" {
+            return Some(messages);
+        }
+        rest = after.strip_prefix(',')?;
+    }
 }
 
 /// The fields of an object in their order.

@@ -43,6 +43,12 @@ impl<'t> ChatInput<'t> {
         provider: Option<Provider>,
         log: Option<LogFormat>,
     ) -> Result<Self, ChatError> {
+        let is_list = json::without_byte_order_mark(text).trim_start().starts_with('[');
+        if let (Some(provider), None, true) = (provider, log, is_list) {
+            // Nothing is to be detected, and reading the list validates it.
+            let (text, model, max_output_tokens) = (Cow::Borrowed(text), None, None);
+            return Ok(Self { text, provider, log, skipped_lines: 0, model, max_output_tokens });
+        }
         let root = json::parse(text);
         let request = root.as_ref().ok().and_then(|root| fields(*root));
         let log = log.or_else(|| if request.is_some() { None } else { LogFormat::detect(text) });

@@ -362,9 +362,9 @@ fn split_value(json: &str) -> (RawJson<'_>, &str) {
         match byte {
             b'"' => end += string_literal(&json[end..]).len() - 1,
             b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            // A number or a word ends before a separator.
-            b',' | b' ' | b'\n' | b'\t' | b'\r' if depth == 0 => break,
+            // A number or a word ends before a separator, or before the bracket of what contains it.
+            b',' | b' ' | b'\n' | b'\t' | b'\r' | b'}' | b']' if depth == 0 => break,
+            b'}' | b']' => depth -= 1,
             _ => {}
         }
         end += 1;
@@ -679,6 +679,15 @@ mod tests {
             }
             prop_assert_eq!(string("", value).is_ok(), text.starts_with('"'));
         }
+    }
+
+    #[test]
+    fn a_word_at_the_end_of_an_object_does_not_contain_its_bracket() {
+        let list = parse(r#"[{"a":null} ,{"b":"}"},{"c":1}]"#).unwrap();
+        let elements = elements("", list).unwrap();
+        let raw: Vec<&str> = elements.iter().map(|element| element.raw.get()).collect();
+        assert_eq!(raw, [r#"{"a":null}"#, r#"{"b":"}"}"#, r#"{"c":1}"#]);
+        assert_eq!(elements[2].clone().object("").unwrap().get("c").unwrap().get(), "1");
     }
 
     #[test]

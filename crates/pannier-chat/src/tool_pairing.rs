@@ -160,7 +160,10 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 _ => (role != Role::Assistant).then_some(Violation::WrongRole),
             });
             self.pair_server_tools(index, &mut used);
-            let next = self.messages.get(index + 1);
+            let has_calls = |message: &Message<'_>| {
+                message.kept().any(|part| matches!(part.kind, PartKind::ToolCall { .. }))
+            };
+            let next = self.messages.get(index + 1).filter(|_| has_calls(&self.messages[index]));
             let answered = next.map_or_else(BTreeSet::new, Message::answered_call_ids);
             let mut calls = BTreeSet::new();
             let is_misplaced = provider == Provider::Gemini && last_role != Some(Role::User);
@@ -205,6 +208,12 @@ impl<'p, 't> ToolPairing<'p, 't> {
 
     /// Pairs calls that the provider executes with their results in the same message.
     fn pair_server_tools(&mut self, index: usize, used: &mut HashSet<String>) {
+        let is_server_tool = |part: &Part<'_>| {
+            matches!(part.kind, PartKind::ServerToolCall { .. } | PartKind::ServerToolResult { .. })
+        };
+        if !self.messages[index].parts.iter().any(is_server_tool) {
+            return;
+        }
         let (mut answered, mut open) = (BTreeSet::new(), BTreeSet::new());
         // In reverse, because a result follows its call.
         for part in self.messages[index].parts.iter().rev().filter(|part| part.is_kept) {

@@ -63,6 +63,19 @@ fn a_compressed_log_gives_the_request_of_the_log() {
 }
 
 #[test]
+fn an_unchanged_request_is_printed_byte_for_byte() {
+    let folder = folder("unchanged");
+    let request = "{\n  \"messages\": [ { \"role\": \"user\", \"content\": \"Hi\" } ]\n}";
+    for ending in ["", "\n", "\r\n"] {
+        std::fs::write(folder.join("chat.json"), format!("{request}{ending}")).unwrap();
+        let (code, text, _) = texts(&run(&folder, &["chat", "chat.json", "--budget", "1000"]));
+        // A line ends with a line break.
+        let expected = format!("{request}{}", if ending.is_empty() { "\n" } else { ending });
+        assert_eq!((code, text), (Some(0), expected));
+    }
+}
+
+#[test]
 fn json_is_the_transcript_with_its_counts() {
     let folder = folder("json");
     let arguments = ["chat", TUESDAY, "--provider", "openai", "--budget", "95", "--once"];

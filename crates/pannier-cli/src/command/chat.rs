@@ -309,8 +309,12 @@ impl Chat {
             _ if path.is_some_and(|path| is_stdin(path)) => {}
             Format::Json => output.json(&chat.fitted_answer(fitted)?)?,
             _ => {
-                output.text(&chat.fitted_json(fitted))?;
-                output.text("\n")?;
+                // An unchanged request is the file itself, with the line break at its end.
+                let json = chat.fitted_json(fitted);
+                output.text(&json)?;
+                if !json.ends_with('\n') {
+                    output.text("\n")?;
+                }
             }
         }
         output.finish()?;
