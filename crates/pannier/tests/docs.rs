@@ -171,7 +171,8 @@ fn if_nothing_fits_the_best_passage_is_cut_and_documents_are_only_named() {
     assert_eq!(answer.passages.len(), 1, "{answer:?}");
     let passage = &answer.passages[0];
     assert!(passage.truncated && passage.text.contains("[…]"), "{passage:?}");
-    assert!(passage.text.contains("reciprocal ranks") && !passage.lines.is_empty());
+    assert!(passage.text.to_lowercase().contains("reciprocal rank"), "{passage:?}");
+    assert!(!passage.lines.is_empty());
     let answer = read(1, json!({ "query": "\"reciprocal ranks\"", "budget": 250 })).unwrap();
     assert!(answer.documents.is_empty() && !answer.omitted.is_empty(), "{answer:?}");
 }

@@ -154,7 +154,8 @@ fn units(text: &str, is_prose: bool) -> Vec<Range<usize>> {
             }
             (Some(_), _) => {}
             (None, None) => {
-                if is_prose {
+                // A row of a table is one unit: its last cell ends after the full stop.
+                if is_prose && !trimmed.starts_with('|') {
                     sentence_ends(line, start, &mut ends);
                 }
                 let is_paragraph_end = lines.peek().is_none_or(|next| starts_block(next));
@@ -242,6 +243,7 @@ mod tests {
             divided(fenced, true),
             ["Run it. ", "Then:\n", "```sh\na. B\n\n# c\n```\n", "Done."]
         );
+        assert_eq!(divided("| a. B. |\n| c |\n", true), ["| a. B. |\n", "| c |\n"]);
         assert_eq!(divided("", true), Vec::<&str>::new());
     }
 
