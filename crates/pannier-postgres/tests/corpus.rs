@@ -294,7 +294,7 @@ fn large_collections_use_the_index_of_vectors() {
     generate(&scratch, 70, 31);
     // Which of equal texts come first is no question of recall.
     fs::remove_dir_all(scratch.docs().join("same")).unwrap();
-    // The index has half precision above 2,000 dimensions, and there is none above 4,000.
+    // Above 2,000 dimensions the index has half precision. Above 4,000 a collection has no index.
     for (dimensions, kind) in [(96, "vector_ip_ops"), (2_100, "halfvec_ip_ops"), (4_100, "")] {
         let database = database.with_collection(&format!("d{dimensions}")).unwrap();
         let database = database.with_exact_max_chunks(50).unwrap();

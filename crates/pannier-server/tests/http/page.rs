@@ -38,7 +38,7 @@ fn the_page_needs_no_token_and_has_nothing_of_the_server() {
         response.body
     };
     let page = body("page-tokens", "ci 0123456789abcdef\n");
-    // It is a constant of the build, whatever is served.
+    // It is a constant of the build and does not depend on what is served.
     let server = Server::start(Default::default(), |_| {});
     assert!(page == server.get("/", "").body);
     for name in ["0123456789abcdef", "harbour"] {
