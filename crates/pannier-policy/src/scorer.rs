@@ -25,18 +25,18 @@ components! {
             "recency" => Recency = Box::new(RecencyScorer);
             /// Scores by the rank of the priority.
             "priority" => Priority = Box::new(PriorityScorer);
-            /// Scores by how many other items share a tag.
+            /// Scores by the share of other items with a common tag.
             "frequency" => Frequency = Box::new(FrequencyScorer);
             /// Scores by the item's own `futureRelevanceHint`.
             "reflexive" => Reflexive = Box::new(ReflexiveScorer);
-            /// Scores items of the previous prompt, the first one highest.
+            /// Scores items of the previous prompt, the first one highest; others score 0.
             "prefix_stability" | "stability" => PrefixStability =
                 Box::new(PrefixStabilityScorer::new(context.previous()));
         }
         options {
             /// Scores by a weight for each kind.
             "kind" => Kind(KindOptions {
-                /// The weights; default: those of [`KindScorer`].
+                /// The weights; default: SystemPrompt 1, Memory 0.8, ToolOutput 0.6, Document 0.4, Message 0.2.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub weights: Option<Vec<KindWeight>>,
             }) = match &options.weights {
@@ -78,16 +78,16 @@ components! {
                 let scorer = DecayScorer::new(now, options.curve.build(context)?);
                 Box::new(scorer.with_null_timestamp_score(options.null_timestamp_score)?)
             };
-            /// Scores by how many of the keywords the content contains.
+            /// Scores by the number of keywords in the content, as whole words in any case.
             "keyword" => Keyword(KeywordOptions {
-                /// The keywords, as they were given.
+                /// The keywords.
                 pub keywords: Vec<String>,
                 /// The number of keywords that makes a score of 1.
                 #[serde(alias = "enough")]
                 #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
                 pub saturation: usize,
             }) = Box::new(KeywordScorer::new(&options.keywords, options.saturation)?);
-            /// Scores by BM25 for a query.
+            /// Scores by BM25 of the content for a query; the highest is 1.
             "bm25" | "lexical" => Bm25(Bm25Options {
                 /// The query.
                 pub query: String,
