@@ -28,10 +28,13 @@ interface Model {
   model?: string;
 }
 
+/** Options of `fitChat`. */
 export type FitOptions = Omit<ChatRequest, "transcript" | "explain"> & Model;
+/** Options of a session. */
 export type SessionOptions = Omit<FitOptions, "once" | "previous">;
-/** Templates are files, which the command and the Python package read. */
+/** Options of `pack`. Templates are files, which the command and the Python package read. */
 export type PackOptions = Omit<PackRequest, "items" | "explain" | "template"> & Model;
+/** Options of `count`. */
 export type CountOptions = Omit<CountRequest, "texts"> & Model;
 
 /** The part of a block to recall. Without `lines` and `grep`, it is the whole block. */
@@ -58,20 +61,26 @@ export interface Cut {
   part: number;
   /** `omitted`: its whole turn is left out. */
   form: "head-and-tail" | "first-line" | "duplicate" | "names" | "stub" | "short-input" | "beginning" | "omitted";
+  /** Why it was cut. */
   reason: string;
+  /** The tokens of the block. */
   tokens_before: number;
+  /** The tokens that are sent. */
   tokens_after: number;
 }
 
 /** A message that could not be sent as it was. */
 export type Repair = { [key: string]: unknown };
 
+/** A chat that fits, and how it was fitted. */
 export interface FittedChat<T> {
   /** The messages to send, or the request that contains them: what was given, in the same form. */
   transcript: T;
   /** The same as JSON, byte for byte as the command prints it. */
   text: string;
+  /** The tokenizer that counted. */
   tokenizer: string;
+  /** Whether its counts are exact. */
   exactness: Exactness;
   /** The changes to messages that the provider would reject. */
   repairs: Repair[];
@@ -87,45 +96,62 @@ export interface FittedChat<T> {
   explain(...ids: (string | number)[]): Explanation[];
   /** Returns a block that was cut, by its recall id: exactly as it was, or some lines of it. */
   recall(id: string, options?: RecallOptions): string;
-  /** The record of the run, for `pannier verify`. */
+  /** Returns the record of the run, which `pannier inspect replay` repeats. */
   receipt(): Receipt;
 }
 
 /** The totals of a selection. */
 export interface Totals {
+  /** The number of items in the pool. */
   candidates: number;
+  /** The number of selected items. */
   selected: number;
+  /** The sum of their tokens. */
   tokens: number;
+  /** The limits of the run. */
   budget: { [key: string]: unknown };
+  /** The token breakdown of the window; its lines add up. */
   ledger: { [key: string]: unknown };
 }
 
+/** Why an item is in or out, and what would change that. */
 export type Explanation = { [key: string]: unknown };
+/** A hash record of a run. */
 export type Receipt = { [key: string]: unknown };
 
+/** The selected items, and why. */
 export interface Selection<T = Item> {
   /** The selected items, in the order to send them. */
   items: (T & { tokens: number })[];
+  /** The totals. */
   totals: Totals;
   /** The items as one text, byte for byte as the command prints it. */
   text: string;
+  /** Problems that did not stop the run. */
   warnings: string[];
   /** Explains why items are in or out, by id or position. */
   explain(...ids: (string | number)[]): Explanation[];
+  /** Answers a question about other budgets. */
   whatIf<Q extends Question>(question: Q): AnswerTo<Q>;
+  /** Returns the record of the run, which `pannier inspect replay` repeats. */
   receipt(): Receipt;
 }
 
-type Pool = "items" | "query" | "tokenizer" | "now" | "policy" | "reserve" | "margin" | "slots" | "budget" | "target";
+type Pool = "items" | "query" | "tokenizer" | "now" | "policy" | "reserve" | "margin" | "slots" | "budget" | "target" | "template";
 /** The smallest budget that selects an item. */
-export type SmallestBudget = Omit<SmallestBudgetRequest, Pool | "item"> & { item: string | number };
+export type SmallestBudget = Omit<SmallestBudgetRequest, Pool | "item"> & {
+  /** Id or position of the item. */
+  item: string | number;
+};
 /** The items that fewer tokens would drop. */
 export type Loss = Omit<LossRequest, Pool>;
 /** The budgets that select each item. */
 export type Sweep = Omit<SweepRequest, Pool>;
 /** The selection with another budget. */
 export type OtherBudget = { budget: number | string };
+/** A question about other budgets. */
 export type Question = SmallestBudget | Loss | Sweep | OtherBudget;
+/** The answer to a question. */
 export type AnswerTo<Q> = Q extends OtherBudget ? Pick<Selection, "items" | "totals"> : { [key: string]: unknown };
 
 /** Loads the vocabulary of an encoding: from this package, a URL, or bytes. Exact counts need it. */

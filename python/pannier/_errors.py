@@ -17,7 +17,7 @@ class Error(Exception):
 
 
 class InvalidInput(Error, ValueError):
-    """A request or its input is invalid."""
+    """An option or the input is invalid. The message has the path to it."""
 
 
 class BudgetError(Error):

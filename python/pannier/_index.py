@@ -17,11 +17,17 @@ class Citation:
     """A passage: its document, and the first and last line of each of its parts."""
 
     path: str
+    """The path of the document, relative to the indexed folder."""
     lines: list[tuple[int, int]]
+    """The first and the last line of each part."""
     text: str = field(repr=False)
+    """The text that is sent."""
     id: str = field(repr=False, default="")
+    """The id of the passage."""
     score: float = field(repr=False, default=0.0)
+    """The score of the search."""
     tokens: int = field(repr=False, default=0)
+    """The tokens of the text."""
 
     def __str__(self) -> str:
         return f"{self.path}:{','.join(f'{first}-{last}' for first, last in self.lines)}"
@@ -36,7 +42,7 @@ class Context:
     citations: list[Citation] = field(repr=False)
     """The passages one by one."""
     answer: dict[str, Any] = field(repr=False)
-    """The whole answer, with places that were left out."""
+    """The whole answer, with the passages that were dropped."""
 
     def __str__(self) -> str:
         return self.text
