@@ -21,6 +21,10 @@ use crate::{GatewayError, GatewayOptions};
 /// A shorter body is counted before it is forwarded: that takes about a millisecond.
 const MIN_EARLY_BYTES: usize = 32 << 10;
 
+/// The priority of a thread that no request waits for, from 0 (that of others) to 19.
+#[cfg(target_os = "linux")]
+const BACKGROUND_PRIORITY: i32 = 10;
+
 /// The longest name of a model that is remembered.
 const MAX_MODEL_CHARS: usize = 128;
 
@@ -214,8 +218,10 @@ impl Fitter {
         if bound.is_some() {
             if text.len() >= MIN_EARLY_BYTES && fold.is_below_pressure(&transcript, &budget) {
                 forward();
+                after_others(|| transcript.count_with(&counter));
+            } else {
+                transcript.count_with(&counter);
             }
-            transcript.count_with(&counter);
         }
         let fitted = match fold.fit(&transcript, &budget) {
             Ok(fitted) => fitted,
@@ -264,6 +270,28 @@ impl Fitter {
             None => Decision::Unchanged(fit),
             Some(body) => Decision::Fitted(body, fit),
         })
+    }
+}
+
+/// Runs work that no request waits for, on a thread of its own that leaves the processors to the others.
+fn after_others(work: impl FnOnce() + Send) {
+    let mut work = Some(work);
+    std::thread::scope(|scope| {
+        let _ = std::thread::Builder::new().spawn_scoped(scope, || {
+            lower_priority();
+            work.take().into_iter().for_each(|work| work());
+        });
+    });
+    // No thread could be started.
+    work.take().into_iter().for_each(|work| work());
+}
+
+/// Lets other threads run before this one, where the system has priorities of threads.
+fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    {
+        // Here, the priority of this process is that of the calling thread. Without it, counting takes as long.
+        let _ = rustix::process::setpriority_process(None, BACKGROUND_PRIORITY);
     }
 }
 

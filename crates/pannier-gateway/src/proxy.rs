@@ -40,9 +40,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest body that is decided about quickly.
 const MAX_LIGHT_BYTES: usize = 1 << 20;
 
-/// The time for which a response that has begun waits for the counts of its request.
-const COUNT_TIMEOUT: Duration = Duration::from_millis(1);
-
 /// The time for which an idle connection to a provider is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -218,7 +215,6 @@ impl Gateway {
                 return Err(Problem::timeout(self.timeout));
             }
         };
-        exchange.fit.wait(COUNT_TIMEOUT).await;
         let (mut head, body) = response.into_parts();
         remove_hop_by_hop(&mut head.headers);
         let usage = match &self.margins {
@@ -284,7 +280,6 @@ impl Gateway {
         let (counted, pending) = watch::channel(None);
         // Counting a long history takes longer than the reactor may wait.
         let decision = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
             let decision = match encoding::decode(&sent, &own, max_bytes) {
                 Some(decoded) => fitter.decide(provider, &sent, &decoded, || {
                     let _ = forward.send(());
@@ -294,6 +289,9 @@ impl Gateway {
             if let Decision::Unchanged(fit) = &decision {
                 counted.send_replace(Some(fit.clone()));
             }
+            // When all permits are back, nothing holds the folder of the state.
+            drop(fitter);
+            drop(permit);
             decision
         });
         let decision = tokio::select! {
@@ -368,16 +366,6 @@ impl FitState {
         match self {
             Self::Known(fit) => fit.clone(),
             Self::Pending(receiver) => receiver.borrow().clone(),
-        }
-    }
-
-    /// Waits for the counts for some time.
-    async fn wait(&mut self, timeout: Duration) {
-        let Self::Pending(receiver) = self else { return };
-        let counted = tokio::time::timeout(timeout, receiver.wait_for(Option::is_some)).await;
-        let counted = counted.ok().and_then(Result::ok).and_then(|fit| fit.clone());
-        if counted.is_some() {
-            *self = Self::Known(counted);
         }
     }
 
