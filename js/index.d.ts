@@ -33,7 +33,7 @@ export type FitOptions = Omit<ChatRequest, "transcript" | "explain"> & Model;
 /** Options of a session. */
 export type SessionOptions = Omit<FitOptions, "once" | "previous">;
 /** Options of `pack`. Templates are files, which the command and the Python package read. */
-export type PackOptions = Omit<PackRequest, "items" | "explain" | "template"> & Model;
+export type PackOptions = Omit<PackRequest, "items" | "explain"> & Model;
 /** Options of `count`. */
 export type CountOptions = Omit<CountRequest, "texts"> & Model;
 
@@ -137,7 +137,7 @@ export interface Selection<T = Item> {
   receipt(): Receipt;
 }
 
-type Pool = "items" | "query" | "tokenizer" | "now" | "policy" | "reserve" | "margin" | "slots" | "budget" | "target" | "template";
+type Pool = "items" | "query" | "tokenizer" | "now" | "policy" | "reserve" | "margin" | "slots" | "budget" | "target";
 /** The smallest budget that selects an item. */
 export type SmallestBudget = Omit<SmallestBudgetRequest, Pool | "item"> & {
   /** Id or position of the item. */

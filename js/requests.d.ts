@@ -35,7 +35,7 @@ export interface ChatRequest {
   once?: boolean;
   /** Always keep a message, by id or position; repeatable */
   pin?: string[];
-  /** Name of a preset or of a policy of the server, or a policy */
+  /** Name of a preset, or a policy */
   policy?: string | object;
   /** Previous request; keep its prefix so the prompt cache still hits */
   previous?: unknown;
@@ -49,7 +49,7 @@ export interface ChatRequest {
   slots?: string[];
   /** Token count of the selection [default: budget minus reserve] */
   target?: number | string;
-  /** Model, encoding, or name of a tokenizer of the server */
+  /** Model or encoding */
   tokenizer?: string;
   /** Messages, a request that contains them, or a session log: JSON, or a string with its text */
   transcript: unknown;
@@ -58,7 +58,7 @@ export interface ChatRequest {
 export interface CountRequest {
   /** Texts to count */
   texts: string[];
-  /** Model, encoding, or name of a tokenizer of the server */
+  /** Model or encoding */
   tokenizer?: string;
 }
 
@@ -73,7 +73,7 @@ export interface PackRequest {
   margin?: number;
   /** Reference time, e.g. 2026-03-01T12:00:00Z */
   now?: string;
-  /** Name of a preset or of a policy of the server, or a policy */
+  /** Name of a preset, or a policy */
   policy?: string | object;
   /** Rank items by relevance to this text */
   query?: string;
@@ -83,9 +83,7 @@ export interface PackRequest {
   slots?: string[];
   /** Token count of the selection [default: budget minus reserve] */
   target?: number | string;
-  /** Name of a template of the server */
-  template?: string;
-  /** Model, encoding, or name of a tokenizer of the server */
+  /** Model or encoding */
   tokenizer?: string;
 }
 
@@ -100,7 +98,7 @@ export interface SmallestBudgetRequest {
   max?: number | string;
   /** Reference time, e.g. 2026-03-01T12:00:00Z */
   now?: string;
-  /** Name of a preset or of a policy of the server, or a policy */
+  /** Name of a preset, or a policy */
   policy?: string | object;
   /** Rank items by relevance to this text */
   query?: string;
@@ -108,9 +106,7 @@ export interface SmallestBudgetRequest {
   reserve?: number | string;
   /** Tokens kept free for items of a kind that you add, e.g. Document=500 */
   slots?: string[];
-  /** Name of a template of the server */
-  template?: string;
-  /** Model, encoding, or name of a tokenizer of the server */
+  /** Model or encoding */
   tokenizer?: string;
 }
 
@@ -123,7 +119,7 @@ export interface LossRequest {
   margin?: number;
   /** Reference time, e.g. 2026-03-01T12:00:00Z */
   now?: string;
-  /** Name of a preset or of a policy of the server, or a policy */
+  /** Name of a preset, or a policy */
   policy?: string | object;
   /** Rank items by relevance to this text */
   query?: string;
@@ -133,9 +129,7 @@ export interface LossRequest {
   slots?: string[];
   /** Token count of the selection [default: budget minus reserve] */
   target?: number | string;
-  /** Name of a template of the server */
-  template?: string;
-  /** Model, encoding, or name of a tokenizer of the server */
+  /** Model or encoding */
   tokenizer?: string;
   /** Tokens to remove from the budget */
   tokens: number | string;
@@ -152,7 +146,7 @@ export interface SweepRequest {
   min?: number | string;
   /** Reference time, e.g. 2026-03-01T12:00:00Z */
   now?: string;
-  /** Name of a preset or of a policy of the server, or a policy */
+  /** Name of a preset, or a policy */
   policy?: string | object;
   /** Rank items by relevance to this text */
   query?: string;
@@ -160,8 +154,6 @@ export interface SweepRequest {
   reserve?: number | string;
   /** Tokens kept free for items of a kind that you add, e.g. Document=500 */
   slots?: string[];
-  /** Name of a template of the server */
-  template?: string;
-  /** Model, encoding, or name of a tokenizer of the server */
+  /** Model or encoding */
   tokenizer?: string;
 }

@@ -8,6 +8,13 @@ const file = new URL("../requests.d.ts", import.meta.url);
 const { schemas } = JSON.parse(readFileSync(new URL("../../docs/reference/openapi.json", import.meta.url), "utf8")).components;
 const ITEM = schemas.PackRequest.properties.items.items;
 
+// A package has no configuration: the names of a server's policies and tokenizers do not exist, nor do its templates.
+const WITHOUT_SERVER = new Map([
+  ["Name of a preset or of a policy of the server, or a policy", "Name of a preset, or a policy"],
+  ["Model, encoding, or name of a tokenizer of the server", "Model or encoding"],
+]);
+const describe = (text) => WITHOUT_SERVER.get(text) ?? text;
+
 const camelCase = (name) => name.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());
 
 function type(schema, indent) {
@@ -37,7 +44,7 @@ function type(schema, indent) {
 
 function members(schema, indent) {
   const lines = Object.entries(schema.properties).map(([name, property]) => {
-    const comment = property.description ? `${indent}/** ${property.description} */\n` : "";
+    const comment = property.description ? `${indent}/** ${describe(property.description)} */\n` : "";
     const mark = schema.required?.includes(name) ? "" : "?";
     // The token counts of a request may be written as in "128k".
     const text = property.type === "integer" && schema !== ITEM ? " | string" : "";
@@ -50,12 +57,13 @@ const parts = [
   "// Written by scripts/types.mjs from docs/reference/openapi.json.\n",
   `/** An item that can be selected. */\nexport interface Item {\n${members(ITEM, "  ")}}\n`,
   ...REQUESTS.map((name) => {
-    const { items: pool, ...properties } = schemas[name].properties;
+    const { items: pool, template: _, ...properties } = schemas[name].properties;
     const item = pool ? `  /** ${pool.description} */\n  items?: Item[];\n` : "";
     return `export interface ${name} {\n${item}${members({ ...schemas[name], properties }, "  ")}}\n`;
   }),
 ];
 const text = parts.join("\n");
+if (text.includes("of the server")) throw new Error("a description speaks of a server");
 if (process.argv.includes("--check")) {
   if (readFileSync(file, "utf8") !== text) {
     console.error("error: js/requests.d.ts is outdated; run node js/scripts/types.mjs");

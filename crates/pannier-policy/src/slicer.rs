@@ -25,7 +25,7 @@ components! {
             "greedy" => Greedy = Box::new(GreedySlice);
             /// Takes the highest score first, and skips items that do not fit.
             "rank" => Rank = Box::new(FillSlice::default());
-            /// Takes the items and forms with the highest total score, and proves that no choice is better.
+            /// Takes the items and forms with the highest total score, and states how much better another choice can be.
             "best" => Best = Box::new(BestSlice);
         }
         options {

@@ -89,15 +89,23 @@ pub trait TokenCounter: Send + Sync {
             equal.iter().for_each(|(_, _, index)| first[*index] = equal[0].2);
         }
         // In the order of the texts: neighbors share words, whose counts a counter may cache.
+        let is_first = |index: usize| !texts[index].is_empty() && first[index] == index;
+        let distinct = (0..texts.len()).filter(|index| is_first(*index)).map(|index| texts[index]);
+        let mut new = self.count_distinct(&distinct.collect::<Vec<_>>()).into_iter();
         let mut counts: Vec<usize> = Vec::with_capacity(texts.len());
         for (index, text) in texts.iter().enumerate() {
             counts.push(match first[index] {
                 _ if text.is_empty() => 0,
-                first if first == index => self.count(text),
+                first if first == index => new.next().unwrap_or_default(),
                 first => counts[first],
             });
         }
         counts
+    }
+
+    /// Counts the tokens of each of several different texts. A counter may use several threads.
+    fn count_distinct(&self, texts: &[&str]) -> Vec<usize> {
+        texts.iter().map(|text| self.count(text)).collect()
     }
 
     /// Truncates a text between two characters so that its count is at most `limit`. Bisection finds the longest prefix
@@ -145,6 +153,7 @@ forward! {
         fn count_up_to(&self, text: &str, limit: usize) -> Option<usize>;
         fn max_count(&self, bytes: usize) -> Option<usize>;
         fn count_each(&self, texts: &[&str]) -> Vec<usize>;
+        fn count_distinct(&self, texts: &[&str]) -> Vec<usize>;
         fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str;
     }
 }

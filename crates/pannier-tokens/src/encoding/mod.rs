@@ -6,6 +6,7 @@
 
 mod classes;
 mod compile;
+mod parallel;
 mod split;
 #[cfg(feature = "openai")]
 mod subset;
@@ -193,6 +194,11 @@ impl TokenCounter for BpeCounter {
     /// A token has at least one byte.
     fn max_count(&self, bytes: usize) -> Option<usize> {
         Some(bytes)
+    }
+
+    /// Counts many texts on all cores.
+    fn count_distinct(&self, texts: &[&str]) -> Vec<usize> {
+        parallel::map(texts, |text| self.count(text))
     }
 
     /// Cuts after the last token that fits, moves back to a character boundary and counts again, because the shorter
