@@ -32,6 +32,7 @@ mod calibrate;
 mod encoding;
 mod estimate;
 mod models;
+mod parallel;
 #[cfg(feature = "tokenizer-json")]
 mod tokenizer_file;
 mod upper_bound;
@@ -45,6 +46,7 @@ pub use estimate::{BytesOverFour, ScriptEstimate};
 pub use models::{TokenError, builtin_counter, counter_by_name, counter_names};
 pub use pannier_core::TokenCounter;
 pub use pannier_core::item::Exactness;
+pub use parallel::parallel_map;
 #[cfg(feature = "tokenizer-json")]
 pub use tokenizer_file::{TokenizerFile, disable_training_settings};
 pub use upper_bound::UpperBound;

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use pannier_core::TokenCounter;
 use pannier_policy::SessionOptions;
+use pannier_tokens::parallel_map;
 
 use self::names::{Name, Names};
 use super::call::{Call, CallKind};
@@ -285,6 +286,7 @@ impl Fold {
     pub(super) fn run(&mut self, transcript: &Transcript<'_>, rules: Rules<'_>) {
         let Rules { options, query, counter, foresight } = rules;
         let (provider, messages) = (transcript.provider, &transcript.messages);
+        let mut hashes = block_hashes(&messages[self.messages..]).into_iter();
         for end in self.messages + 1..=messages.len() {
             // A response may have several items.
             let is_response = |message: &Message<'_>| {
@@ -293,17 +295,19 @@ impl Fold {
             if messages.get(end).is_none_or(is_response) {
                 let messages = &messages[..end];
                 let reason = CutReason::OverBudget;
-                self.step(Step { provider, messages, options, query, counter, foresight, reason });
+                let step = Step { provider, messages, options, query, counter, foresight, reason };
+                self.step(step, &mut hashes);
             }
         }
     }
 
-    fn step(&mut self, step: Step<'_, '_>) {
+    /// Takes the next messages, with the hashes of their blocks, and cuts.
+    fn step(&mut self, step: Step<'_, '_>, hashes: &mut impl Iterator<Item = BlockHash>) {
         (self.sent_blocks, self.first_changed) = (self.blocks.len(), None);
         let first_result = self.results.len();
         for (index, message) in step.messages.iter().enumerate().skip(self.messages) {
             if message.rejection_rule.is_none() {
-                self.take(index, message);
+                self.take(index, message, hashes);
             }
         }
         self.messages = step.messages.len();
@@ -321,7 +325,12 @@ impl Fold {
     }
 
     /// Adds the blocks of a message, and learns what they name.
-    fn take(&mut self, index: usize, message: &Message<'_>) {
+    fn take(
+        &mut self,
+        index: usize,
+        message: &Message<'_>,
+        hashes: &mut impl Iterator<Item = BlockHash>,
+    ) {
         self.sent_tokens = self.sent_tokens.saturating_add(message.tokens());
         if message.is_user_turn() {
             self.task = self.task.or(Some(index));
@@ -333,11 +342,12 @@ impl Fold {
         let is_task = self.task == Some(index) || !self.has_response;
         let is_kept = is_task || message.role == Role::System || is_pinned;
         self.take_turn(index, message);
-        for (part, content) in message.parts.iter().enumerate().filter(|(_, part)| part.is_kept) {
+        let parts = message.parts.iter().enumerate().filter(|(_, part)| part.is_kept);
+        for ((part, content), hash) in parts.zip(hashes) {
             let tokens = content.text_tokens.saturating_add(content.tokens);
             let block = self.blocks.len();
             let is_result = is_result(message, content);
-            let hash = self.ids.add(&content.recalled());
+            self.ids.add(hash);
             self.blocks.push(Block {
                 message: index,
                 part,
@@ -480,6 +490,13 @@ impl TurnsHasher {
         hasher.update(b"]");
         BlockHash::finish(&hasher)
     }
+}
+
+/// Returns the hash of each block of messages.
+fn block_hashes(messages: &[Message<'_>]) -> Vec<BlockHash> {
+    let sent = messages.iter().filter(|message| message.rejection_rule.is_none());
+    let parts: Vec<&Part<'_>> = sent.flat_map(Message::kept).collect();
+    parallel_map(&parts, |part| part.text.len(), |part| BlockHash::new(&part.recalled()))
 }
 
 fn is_result(message: &Message<'_>, part: &Part<'_>) -> bool {

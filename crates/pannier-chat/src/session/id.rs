@@ -80,10 +80,8 @@ impl Ids {
     }
 
     /// Adds a block of the history.
-    pub(super) fn add(&mut self, content: &str) -> BlockHash {
-        let hash = BlockHash::new(content);
+    pub(super) fn add(&mut self, hash: BlockHash) {
         self.by_digits.entry(hash.short()).or_insert(hash);
-        hash
     }
 
     /// Returns the id of a block.
@@ -103,7 +101,8 @@ mod tests {
     #[test]
     fn a_later_block_with_the_same_digits_has_a_longer_id() {
         let mut ids = Ids::default();
-        let hash = ids.add("one");
+        let hash = BlockHash::new("one");
+        ids.add(hash);
         assert_eq!(ids.id(hash), hash.digits()[..8]);
         let other = BlockHash(hash.0 ^ 1);
         assert_eq!(ids.id(other), other.digits());

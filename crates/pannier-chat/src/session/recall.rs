@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use pannier_core::TokenCounter;
 
 use super::fold::{Fold, TurnsHasher, turns_json};
-use super::id::Ids;
+use super::id::{BlockHash, Ids};
 use crate::{ChatError, Transcript};
 
 /// The part of a block to recall.
@@ -64,7 +64,8 @@ impl Transcript<'_> {
         for message in self.messages.iter().filter(|message| message.rejection_rule.is_none()) {
             for part in message.kept() {
                 let content = part.recalled();
-                let hash = ids.add(&content);
+                let hash = BlockHash::new(&content);
+                ids.add(hash);
                 if ids.id(hash) == id {
                     return Some(content.into_owned());
                 }

@@ -6,7 +6,6 @@
 
 mod classes;
 mod compile;
-mod parallel;
 mod split;
 #[cfg(feature = "openai")]
 mod subset;
@@ -21,7 +20,7 @@ use pannier_core::TokenCounter;
 use pannier_core::item::Exactness;
 use pannier_text::Memo;
 
-use crate::TokenError;
+use crate::{TokenError, parallel_map};
 use split::{Pieces, Rules};
 use vocabulary::{Encoder, Scratch, Vocabulary};
 
@@ -198,7 +197,7 @@ impl TokenCounter for BpeCounter {
 
     /// Counts many texts on all cores.
     fn count_distinct(&self, texts: &[&str]) -> Vec<usize> {
-        parallel::map(texts, |text| self.count(text))
+        parallel_map(texts, |text| text.len(), |text| self.count(text))
     }
 
     /// Cuts after the last token that fits, moves back to a character boundary and counts again, because the shorter
