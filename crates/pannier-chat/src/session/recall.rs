@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
+use std::slice;
 
 use pannier_core::TokenCounter;
 
@@ -75,7 +76,7 @@ impl Transcript<'_> {
         let turns = Fold::turns(self);
         let mut hasher = TurnsHasher::default();
         let count = turns.iter().position(|turn| {
-            hasher.add(self.provider, &self.messages[turn.start..turn.end]);
+            hasher.add(self.provider, &self.messages, slice::from_ref(turn));
             ids.id(hasher.hash()) == id
         })?;
         Some(turns_json(self.provider, &self.messages, &turns[..=count]))

@@ -413,9 +413,7 @@ impl Fold {
             gone += 1;
         }
         if gone > self.gone_turns {
-            for turn in &self.turns[self.gone_turns..gone] {
-                self.omitted.add(step.provider, &step.messages[turn.start..turn.end]);
-            }
+            self.omitted.add(step.provider, step.messages, &self.turns[self.gone_turns..gone]);
             self.gone_turns = gone;
             let id = self.ids.id(self.omitted.hash());
             let (messages, recall) = (self.gone_messages, form::recall(&id));
