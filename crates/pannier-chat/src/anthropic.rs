@@ -66,6 +66,7 @@ pub(crate) fn read<'t>(
         message.parts.push(part.with_body(Some(Body::Text(content))));
     } else if json::is_array(content) {
         let blocks = blocks.map_or_else(|| json::elements(path, content), Ok)?;
+        message.parts.reserve_exact(blocks.len());
         for (index, block) in blocks.into_iter().enumerate() {
             message.parts.push(read_block(format_args!("{path}[{index}]"), block)?);
         }

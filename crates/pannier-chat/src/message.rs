@@ -243,7 +243,7 @@ impl<'t> Message<'t> {
             role,
             name: String::new(),
             answers: None,
-            parts: Vec::new(),
+            parts: Vec::with_capacity(1),
             results_first: false,
             group: None,
             rejection_rule: None,

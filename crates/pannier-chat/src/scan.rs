@@ -81,7 +81,8 @@ impl<'t> Scanner<'_, 't> {
     /// Takes a list and returns its elements, with their fields if they are objects.
     fn elements(&mut self, depth: usize) -> Option<Vec<Element<'t>>> {
         self.take(b'[')?;
-        let mut elements = Vec::new();
+        // Most messages have one part.
+        let mut elements = Vec::with_capacity(1);
         if self.peek()? == b']' {
             self.position += 1;
             return Some(elements);
