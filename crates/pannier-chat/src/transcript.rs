@@ -230,6 +230,14 @@ impl<'t> Transcript<'t> {
         &self.repairs
     }
 
+    /// Returns the messages that cannot be sent, as repairs that leave them out. Single requests report them as items.
+    pub fn rejections(&self) -> impl Iterator<Item = Repair> {
+        self.messages.iter().filter_map(|message| {
+            let problem = format!("left out: {}", message.rejection_rule?);
+            Some(Repair { message: message.number, problem })
+        })
+    }
+
     /// Pins a message by its position among the items, so that it is always sent, with its group.
     ///
     /// # Errors

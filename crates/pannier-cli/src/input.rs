@@ -295,7 +295,9 @@ fn problem(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
 fn item_problem(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let mut problem = problem(error);
     if error.inner().is_eof() || error.inner().is_syntax() {
-        problem.push_str("; write one JSON object per line, or a JSON array");
+        problem.push_str(
+            "; write one JSON object per line, or a JSON array; use `pannier chat` for a chat",
+        );
     } else if problem.contains("unknown field `role`")
         || problem.contains("unknown field `messages`")
     {

@@ -1,7 +1,7 @@
 //! Runs the README, the tutorial and the how-to pages as a reader would: each page in a folder of its own, its blocks
 //! `sh` and `console` from top to bottom, in bash.
 //!
-//! A `console` block has commands after `$ `, each with its output. `? 2` before the output is the exit code, and a line
+//! A `console` block has commands after `$ `, each with its output. `(exit code 2)` precedes the output of a command that fails, and a line
 //! `...` stands for any lines. `PANNIER_BLESS=1` writes the outputs into the pages; look at `git diff` before you keep them.
 
 #![cfg(unix)]
@@ -85,7 +85,7 @@ fn check(page: &Path, folder: &Path, failures: &mut Vec<String>) -> usize {
             }
         } else {
             let output = run(&block.join("\n"), folder);
-            if output.first().is_some_and(|line| line.starts_with("? ")) {
+            if output.first().is_some_and(|line| line.starts_with("(exit code ")) {
                 failures.push(format!("{}: {block:#?}\n{}", page.display(), output.join("\n")));
             }
             blessed += &block.iter().map(|line| format!("{line}\n")).collect::<String>();
@@ -119,7 +119,7 @@ fn cases<'a>(block: &[&'a str]) -> Vec<Case<'a>> {
     cases
 }
 
-/// Returns what a script prints, after `? CODE` if it fails.
+/// Returns what a script prints, after `(exit code CODE)` if it fails.
 fn run(script: &str, folder: &Path) -> Vec<String> {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_pannier"));
     let path =
@@ -136,7 +136,7 @@ fn run(script: &str, folder: &Path) -> Vec<String> {
     let text = String::from_utf8(output.stdout).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     if !output.status.success() {
-        lines.insert(0, format!("? {}", output.status.code().unwrap_or(-1)));
+        lines.insert(0, format!("(exit code {})", output.status.code().unwrap_or(-1)));
     }
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();

@@ -128,15 +128,16 @@ impl Gateway {
             tracing::info!(route = recall::PATH, status = status.as_u16(), "answered");
             return response;
         }
-        let provider = upstream::provider(path).filter(|_| request.method() == Method::POST);
+        let chat = upstream::chat(path).filter(|_| request.method() == Method::POST);
         // Other paths are not logged: a path or its query can have secrets.
-        let route = provider.map_or("other", |_| route_name(path));
+        let (provider, route) = (chat.map(|chat| chat.0), chat.map_or("other", |chat| chat.1));
         let mut exchange =
             Exchange { outcome: Outcome::Passed, fit: FitState::Known(None), decided: None };
         let response = match refusal(&request) {
             Some(problem) => problem.into_response(),
             None => match self.exchange(provider, request, &mut exchange).await {
                 Ok(response) => exchange.mark(response),
+                Err(problem) if exchange.outcome == Outcome::Passed => problem.into_response(),
                 Err(problem) => exchange.mark(problem.into_response()),
             },
         };
@@ -185,7 +186,8 @@ impl Gateway {
         exchange: &mut Exchange,
     ) -> Result<Response, Problem> {
         let (mut head, body) = request.into_parts();
-        let upstream = self.upstreams.of(provider);
+        let upstream =
+            self.upstreams.of(provider, &head.headers).ok_or_else(Problem::no_upstream)?;
         let url = upstream.url(&head.uri).ok_or_else(Problem::path)?;
         let field = match head.uri.path().ends_with("/count_tokens") {
             true => CountField::InputTokens,
@@ -391,9 +393,7 @@ impl Exchange {
     /// Adds our headers to a response.
     fn mark(&self, mut response: Response) -> Response {
         let headers = response.headers_mut();
-        if self.outcome != Outcome::Passed {
-            headers.insert(FIT, HeaderValue::from_static(self.outcome.name()));
-        }
+        headers.insert(FIT, HeaderValue::from_static(self.outcome.name()));
         if let Some(Fit { figures, receipt, .. }) = &self.fit.known() {
             headers.insert(TOKENS_IN, figures.tokens_in.into());
             headers.insert(TOKENS_SENT, figures.tokens_sent.into());
@@ -402,16 +402,6 @@ impl Exchange {
             headers.extend(HeaderValue::from_str(receipt).ok().map(|value| (RECEIPT, value)));
         }
         response
-    }
-}
-
-/// Returns the path of a chat as a static text.
-fn route_name(path: &str) -> &'static str {
-    match path {
-        "/v1/messages" => "/v1/messages",
-        "/v1/messages/count_tokens" => "/v1/messages/count_tokens",
-        "/v1/chat/completions" => "/v1/chat/completions",
-        _ => "/v1/responses",
     }
 }
 
@@ -488,6 +478,12 @@ impl Problem {
 
     fn path() -> Self {
         Self::new(StatusCode::BAD_REQUEST, "path", "the path of the request is invalid")
+    }
+
+    fn no_upstream() -> Self {
+        let message = "no provider of this protocol is named; start the gateway with one more --upstream, as in \
+                       openai=URL, anthropic=URL, or URL for all other requests";
+        Self::new(StatusCode::NOT_FOUND, "no_upstream", message)
     }
 
     fn too_long(max_bytes: usize) -> Self {

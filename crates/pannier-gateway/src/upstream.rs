@@ -1,12 +1,13 @@
 //! The providers, and which of their requests are chats.
 
-use axum::http::Uri;
 use axum::http::uri::{Authority, PathAndQuery, Scheme};
+use axum::http::{HeaderMap, Uri};
 use pannier_chat::Provider;
 
 use crate::GatewayError;
 
-/// The addresses of the providers: at most one for each protocol, and one for everything else.
+/// The addresses of the providers: at most one for each protocol, and one for everything else. A request never goes to the
+/// provider of the other protocol, because its key would.
 ///
 /// ```
 /// use pannier_gateway::Upstreams;
@@ -18,7 +19,7 @@ use crate::GatewayError;
 pub struct Upstreams {
     anthropic: Option<Upstream>,
     openai: Option<Upstream>,
-    default: Upstream,
+    default: Option<Upstream>,
 }
 
 /// A base URL.
@@ -31,13 +32,13 @@ pub(crate) struct Upstream {
 }
 
 impl Upstreams {
-    /// Parses base URLs: `URL`, `anthropic=URL` or `openai=URL`. Without a URL for everything else, the first one gets it.
+    /// Parses base URLs: `URL`, `anthropic=URL` or `openai=URL`.
     ///
     /// # Errors
     ///
     /// [`GatewayError::Upstream`] if a URL is invalid or named twice, [`GatewayError::NoUpstream`] without a URL.
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, GatewayError> {
-        let (mut anthropic, mut openai, mut default, mut first) = (None, None, None, None);
+        let (mut anthropic, mut openai, mut default) = (None, None, None);
         for text in texts {
             let (slot, url) = match text.split_once('=') {
                 Some(("anthropic", url)) => (&mut anthropic, url),
@@ -45,24 +46,28 @@ impl Upstreams {
                 _ => (&mut default, text),
             };
             let upstream = Upstream::parse(url)?;
-            first.get_or_insert_with(|| upstream.clone());
             if slot.replace(upstream).is_some() {
                 let (text, problem) = (without_password(text), "it is named twice");
                 return Err(GatewayError::Upstream { text, problem });
             }
         }
-        let default = default.or(first).ok_or(GatewayError::NoUpstream)?;
+        if anthropic.is_none() && openai.is_none() && default.is_none() {
+            return Err(GatewayError::NoUpstream);
+        }
         Ok(Self { anthropic, openai, default })
     }
 
-    /// Returns the base URL for a request.
-    pub(crate) fn of(&self, provider: Option<Provider>) -> &Upstream {
+    /// Returns the base URL for a request, by the protocol of its path or else of its headers.
+    pub(crate) fn of(&self, provider: Option<Provider>, headers: &HeaderMap) -> Option<&Upstream> {
+        let has = |name: &str| headers.contains_key(name);
         let named = match provider {
             Some(Provider::Anthropic) => &self.anthropic,
             Some(_) => &self.openai,
+            None if has("anthropic-version") || has("x-api-key") => &self.anthropic,
+            None if has("authorization") => &self.openai,
             None => &None,
         };
-        named.as_ref().unwrap_or(&self.default)
+        named.as_ref().or(self.default.as_ref())
     }
 }
 
@@ -107,33 +112,70 @@ fn without_password(text: &str) -> String {
     }
 }
 
-/// Returns the provider whose chats are sent to a path.
-pub(crate) fn provider(path: &str) -> Option<Provider> {
-    match path {
-        "/v1/messages" | "/v1/messages/count_tokens" => Some(Provider::Anthropic),
-        "/v1/chat/completions" => Some(Provider::OpenAi),
-        "/v1/responses" => Some(Provider::Responses),
-        _ => None,
-    }
+/// Returns the provider whose chats are sent to a path, and the path as a static text. The version may be part of the
+/// provider's base URL.
+pub(crate) fn chat(path: &str) -> Option<(Provider, &'static str)> {
+    let chats = [
+        ("/v1/messages", Provider::Anthropic),
+        ("/v1/messages/count_tokens", Provider::Anthropic),
+        ("/v1/chat/completions", Provider::OpenAi),
+        ("/v1/responses", Provider::Responses),
+    ];
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    let is_path = |route: &str| route.strip_prefix("/v1") == Some(path);
+    let found = chats.into_iter().find(|(route, _)| is_path(route));
+    found.map(|(route, provider)| (provider, route))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Returns where a request goes.
+    fn url(upstreams: &Upstreams, path: &str, header: &'static str) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        if !header.is_empty() {
+            headers.insert(header, "secret".parse().unwrap());
+        }
+        let uri: Uri = path.parse().unwrap();
+        let provider = chat(uri.path()).map(|(provider, _)| provider);
+        let upstream = upstreams.of(provider, &headers)?;
+        Some(upstream.url(&uri).unwrap().to_string())
+    }
+
     #[test]
     fn requests_go_to_the_provider_of_their_protocol() {
         let urls = ["http://a.example/base/", "anthropic=https://b.example:8443"];
         let upstreams = Upstreams::parse(urls).unwrap();
-        let url = |text: &str| {
-            let uri: Uri = text.parse().unwrap();
-            upstreams.of(provider(uri.path())).url(&uri).unwrap().to_string()
-        };
+        let url = |path: &str| url(&upstreams, path, "").unwrap();
         assert_eq!(url("/v1/messages?beta=true"), "https://b.example:8443/v1/messages?beta=true");
         assert_eq!(url("/v1/chat/completions"), "http://a.example/base/v1/chat/completions");
+        assert_eq!(url("/chat/completions"), "http://a.example/base/chat/completions");
         assert_eq!(url("/v1/models"), "http://a.example/base/v1/models");
-        let upstreams = Upstreams::parse(["openai=http://c.example"]).unwrap();
-        assert_eq!(upstreams.of(None).authority(), "c.example");
+        assert_eq!(chat("/responses"), Some((Provider::Responses, "/v1/responses")));
+        for other in
+            ["", "/", "/v1", "/v1/v1/messages", "/v2/messages", "/v1/messages/", "/messagesx"]
+        {
+            assert_eq!(chat(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_key_goes_to_no_provider_of_another_protocol() {
+        let both = Upstreams::parse(["anthropic=http://a", "openai=http://o"]).unwrap();
+        for (path, header, expected) in [
+            ("/v1/models", "x-api-key", Some("http://a/v1/models")),
+            ("/v1/models", "anthropic-version", Some("http://a/v1/models")),
+            ("/v1/models", "authorization", Some("http://o/v1/models")),
+            ("/v1/models", "", None),
+            ("/v1/messages", "authorization", Some("http://a/v1/messages")),
+        ] {
+            assert_eq!(url(&both, path, header).as_deref(), expected, "{path} {header}");
+        }
+        let one = Upstreams::parse(["openai=http://o"]).unwrap();
+        assert_eq!(url(&one, "/v1/messages", "x-api-key"), None);
+        assert_eq!(url(&one, "/v1/files", "x-api-key"), None);
+        assert_eq!(url(&one, "/v1/files", "authorization").as_deref(), Some("http://o/v1/files"));
     }
 
     #[test]

@@ -133,11 +133,9 @@ impl Failure {
             }
             #[cfg(feature = "chat")]
             Self::Chat(ChatError::UnknownRecallId { .. }) => Some(match audience {
-                Audience::Command => {
-                    "name the history by --session FILE, or store what is cut with \
-                                      `chat --store`"
-                        .to_owned()
-                }
+                Audience::Command => "`chat FILE --report` lists the ids of a history; name it by \
+                                      --session FILE, or store what is cut with `chat --store`"
+                    .to_owned(),
                 _ => "use an id that the request contains".to_owned(),
             }),
             #[cfg(feature = "docs")]

@@ -67,7 +67,7 @@ pub enum CutReason {
     LeastValue,
     /// The request exceeded the budget, and the block was one of the oldest of its kind.
     Oldest,
-    /// The request exceeded the budget after all other cuts.
+    /// The request still exceeded the budget after the cuts of a batch.
     OverBudget,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for CutReason {
             Self::Replaced => "a later plan or write replaces it",
             Self::LeastValue => "least value per token in a request over budget",
             Self::Oldest => "oldest of its kind in a request over budget",
-            Self::OverBudget => "the request exceeded the budget after all other cuts",
+            Self::OverBudget => "the request still exceeded the budget",
         })
     }
 }

@@ -32,8 +32,9 @@ const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
 /// Fit a chat into a token budget
 ///
 /// Reads a request, a list of messages or a session log. Prints the request with shorter blocks, so that it fits and the
-/// prompt cache still hits. Every cut block keeps a recall id. With --once, whole messages of a single request are dropped
-/// instead. The task, the system prompt and the tools are always kept, and the provider accepts the output.
+/// prompt cache still hits. Every cut block keeps a recall id, and the task stays whole. With --once, whole messages of a
+/// single request are dropped instead, the oldest first. The system prompt and the tools are always kept, and the provider
+/// accepts the output.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -265,7 +266,8 @@ impl Chat {
         format: Format,
         mut output: Output,
     ) -> Result<(), CliError> {
-        let (tokenizer, exactness) = chat.tokenizer();
+        let (repairs, (tokenizer, exactness)) = (chat.session_repairs(), chat.tokenizer());
+        let summary = summary(chat, fitted);
         let report = SessionReport {
             tokenizer,
             exactness,
@@ -273,25 +275,29 @@ impl Chat {
             is_batch: fitted.is_batch(),
             last_unchanged: fitted.last_unchanged(),
             cuts: fitted.cuts(),
-            repairs: chat.repairs(),
+            repairs: &repairs,
         };
         let path = self.records.report();
         match path {
             Some(path) if path.as_os_str().is_empty() => {
-                output::note(&format!("texts counted by {tokenizer} ({exactness})"));
+                output::note(&format!("{summary}; texts counted by {tokenizer} ({exactness})"));
                 for cut in fitted.cuts() {
                     let Cut { id, message, form, reason, tokens_before, tokens_after, .. } = cut;
                     output::note(&format!(
                         "  {id}  message-{message}  {form}  {tokens_before} -> {tokens_after} tokens: {reason}"
                     ));
                 }
-                for repair in chat.repairs() {
-                    output::note(&format!("  message-{}: {}", repair.message, repair.problem));
+                for Repair { message, problem, .. } in &repairs {
+                    output::note(&format!("  message-{message}: {problem}"));
                 }
             }
             Some(path) if is_stdin(path) => output.json(&report)?,
             Some(path) => output::write_json(path, &report)?,
-            None => {}
+            None if repairs.is_empty() => {}
+            None => output::note(&format!(
+                "{} messages or parts of them cannot be sent; --report lists them",
+                repairs.len()
+            )),
         }
         if let Some(path) = self.records.receipt() {
             output::write_json(path, &chat.fitted_receipt(fitted))?;
@@ -318,18 +324,9 @@ impl Chat {
             }
         }
         output.finish()?;
-        let cut: i64 = fitted.cuts().iter().map(|cut| cut.tokens_before - cut.tokens_after).sum();
-        let blocks = fitted.cuts().len();
-        let unchanged = match fitted.last_unchanged() {
-            Some(position) => format!("; unchanged up to block {}", position.block),
-            None => String::new(),
-        };
-        let batch = if fitted.is_batch() { "; new cuts" } else { "" };
-        output::hint(&format!(
-            "{} of {} tokens; {blocks} blocks cut by {cut} tokens{batch}{unchanged}",
-            fitted.tokens(),
-            chat.budget_tokens(),
-        ));
+        if path.is_none() {
+            output::hint(&summary);
+        }
         Ok(())
     }
 
@@ -413,4 +410,16 @@ fn is_stdin(path: &Path) -> bool {
 /// Reads a transcript; `-` is standard input.
 pub(super) fn read(path: &Path) -> Result<TranscriptJson, CliError> {
     Ok(TranscriptJson(input::read_text_or_stdin(path, MAX_TRANSCRIPT_BYTES)?))
+}
+
+/// Returns the tokens of a request of a session, and what was cut.
+fn summary(chat: &OpenChat<'_>, fitted: &Fitted<'_, '_>) -> String {
+    let cut: i64 = fitted.cuts().iter().map(|cut| cut.tokens_before - cut.tokens_after).sum();
+    let (tokens, budget, blocks) = (fitted.tokens(), chat.budget_tokens(), fitted.cuts().len());
+    let unchanged = match fitted.last_unchanged() {
+        Some(position) => format!("; unchanged up to block {}", position.block),
+        None => String::new(),
+    };
+    let batch = if fitted.is_batch() { "; new cuts" } else { "" };
+    format!("{tokens} of {budget} tokens; {blocks} blocks cut by {cut} tokens{batch}{unchanged}")
 }

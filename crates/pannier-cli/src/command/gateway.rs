@@ -16,8 +16,8 @@ use crate::output;
 /// Trim requests on their way to a provider
 ///
 /// Set the gateway as the base URL of an agent. Requests that fit are forwarded
-/// byte for byte. Longer ones are sent as `pannier chat` would print them, so
-/// that they fit and the prompt cache still hits. Responses are never changed.
+/// byte for byte. Longer ones are cut as `pannier chat` cuts them, so that they
+/// fit and the prompt cache still hits. Responses are never changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

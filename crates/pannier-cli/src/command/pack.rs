@@ -8,7 +8,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use pannier::ops::{PackAnswer, PackPool, PackRequest};
 use pannier_core::report::{DiagnosticTraceCollector, TraceDetailLevel, TraceEvent};
-use pannier_core::{ContextBudget, Explanation, Selection};
+use pannier_core::{ContextBudget, ContextItem, Explanation, Selection};
 use pannier_policy::Receipt;
 
 use serde::Serialize;
@@ -175,6 +175,15 @@ impl Pack {
             with_notes(Default::default(), |control| request.open(&shelf, control))?;
         let (selection, events) = select(&pool, &budget)?;
         selection.notes().iter().for_each(|note| output::warn(&note.to_string()));
+        if let (None, Some(tokens)) =
+            (selection.items().next(), pool.items().iter().map(ContextItem::tokens).min())
+        {
+            let (items, budget) = (pool.items().len(), budget.target_tokens());
+            output::warn(&format!(
+                "no item of {items} is selected: the smallest has {tokens} tokens, and {budget} are available; \
+                 --report lists the reasons"
+            ));
+        }
         let is_replaced =
             self.records.write_report(&selection, || selection.report_with(events), &mut output)?;
         if let Some(path) = self.records.receipt() {

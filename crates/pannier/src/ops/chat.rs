@@ -267,7 +267,7 @@ pub struct FittedChat {
     pub last_unchanged: Option<BlockPosition>,
     /// The blocks that are sent in a shorter form.
     pub cuts: Vec<Cut>,
-    /// The changes to messages that could not be sent as they were.
+    /// The changes to messages that could not be sent as they were, and those left out.
     pub repairs: Vec<Repair>,
 }
 
@@ -455,6 +455,14 @@ impl<'c> OpenChat<'c> {
         self.transcript.repairs()
     }
 
+    /// Returns the changes to the messages of a session, and the messages that cannot be sent.
+    pub fn session_repairs(&self) -> Vec<Repair> {
+        let mut repairs: Vec<Repair> =
+            self.repairs().iter().cloned().chain(self.transcript.rejections()).collect();
+        repairs.sort_by_key(|repair| repair.message);
+        repairs
+    }
+
     /// Returns the name of the tokenizer, and its exactness.
     pub fn tokenizer(&self) -> (&'c str, &'static str) {
         (self.counter.name(), self.exactness)
@@ -537,7 +545,7 @@ impl<'c> OpenChat<'c> {
             is_batch: fitted.is_batch(),
             last_unchanged: fitted.last_unchanged(),
             cuts: fitted.cuts().to_vec(),
-            repairs: self.repairs().to_vec(),
+            repairs: self.session_repairs(),
         })))
     }
 
