@@ -52,7 +52,8 @@ fn pages_work_from_top_to_bottom() {
 #[test]
 fn data_in_pages_parses() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = ["", "docs", "docs/explanation", "docs/how-to", "docs/reference", "docs/internals"];
+    let folders =
+        ["", "docs", "docs/explanation", "docs/how-to", "docs/reference", "docs/internals"];
     let mut count = 0;
     for folder in folders {
         for page in fs::read_dir(root.join(folder)).unwrap().map(|page| page.unwrap().path()) {
