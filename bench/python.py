@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the Python package: its overhead over the library, and LangChain's `trim_messages` beside it.
+"""Measures the Python package: its overhead over the library, and LangChain's `trim_messages` next to it.
 
 usage: bench/python.py
 

@@ -4,9 +4,9 @@
 usage: bench/server.py [--server PATH] [--peer PATH | --against PATH] [--only NAME] [--soak MINUTES]
 
 Prints, for the server and for another build of it (--peer):
-- the latency of `ping` beside four calls with bodies of 3.6 MB;
+- the latency of `ping` next to four calls with bodies of 3.6 MB;
 - the latency of 1,000 mixed calls by 32 clients;
-- the latency of `ping` from 127.0.0.1 beside 256 half-open connections from 127.0.0.2;
+- the latency of `ping` from 127.0.0.1 next to 256 half-open connections from 127.0.0.2;
 - resident memory before, and ten seconds after, a hundred calls with bodies of 4 MB;
 - with --against, only the mixed calls: in turn to the server and to another build of it, five times, with ratios;
 - with --soak, only resident memory of the server at rest after each minute of mixed load.
@@ -129,7 +129,7 @@ def ping_beside_large_calls(server):
     work = [lambda: [Client(server).call(body) for _ in range(3)] for _ in range(4)]
     pings = Client(server)
     times = beside(work, lambda: pings.call(json.dumps(PING)))
-    print(f"  ping beside four 3.6 MB calls: p50 {percentile(times, 0.5):.1f} ms, p99 {percentile(times, 0.99):.1f} ms, "
+    print(f"  ping next to four 3.6 MB calls: p50 {percentile(times, 0.5):.1f} ms, p99 {percentile(times, 0.99):.1f} ms, "
           f"{len(times)} pings")
 
 

@@ -1,4 +1,4 @@
-//! The command over a stream of JSONL: how long, and how much memory, beside reading the same items and
+//! The command over a stream of JSONL: how long, and how much memory, next to reading the same items and
 //! doing nothing with them.
 
 use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! The document cache beside the published `context` command: the same corpus, the same queries, one run.
+//! The document cache next to the published `context` command: the same corpus, the same queries, one run.
 //!
 //! The peer is installed below the target folder when it is first needed.
 
@@ -27,7 +27,7 @@ pub(crate) fn run() {
     same_bytes(&root, &ours, &peer);
     let small = corpus(&root.join("4k"), 4_000);
     println!(
-        "\nDocuments: 4,000 of about 2 KB; the command beside `context` {PEER_VERSION}. Answers are compared byte by byte.\n"
+        "\nDocuments: 4,000 of about 2 KB; the command next to `context` {PEER_VERSION}. Answers are compared byte by byte.\n"
     );
     let build = |program: &Path, cache: &Path| {
         let _ = fs::remove_dir_all(cache);
@@ -205,7 +205,7 @@ fn peer(root: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-/// So many documents of about two kilobytes, 40 of which have a needle in them, and each of which is another one.
+/// Makes `count` different documents of about two kilobytes, 40 of which have a needle in them.
 fn corpus(folder: &Path, count: u64) -> PathBuf {
     let _ = fs::remove_dir_all(folder);
     let step = count / 40;

@@ -63,9 +63,9 @@ pub(crate) fn run() {
     println!("\n    {:.0} calls a second", CALLS as f64 / whole.as_secs_f64());
 
     println!(
-        "\nA fast call (resolve_context), alone and beside two slow ones (pack_items that explains).\n"
+        "\nA fast call (resolve_context), alone and next to two slow ones (pack_items that explains).\n"
     );
-    println!("    beside               calls       p50       p99   longest");
+    println!("    next to              calls       p50       p99   longest");
     let fast = &calls[0].1;
     let measure = |client: &mut Client| -> Vec<Duration> {
         let time = |_| {

@@ -1,4 +1,4 @@
-//! The memory packet beside what it cannot do without: reading the files' Markdown.
+//! The memory packet next to what it cannot do without: reading the files' Markdown.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub(crate) fn run() {
     }
 }
 
-/// So many tasks, decisions and learnings, each of a few lines.
+/// Makes `count` tasks, decisions and learnings, each of a few lines.
 fn folder(count: usize) -> Vec<(&'static str, String)> {
     let words = ["gateway", "deploy", "retry", "cache", "token", "login", "queue", "shard"];
     let sentence = |number: usize, length: usize| {

@@ -1,4 +1,4 @@
-//! Search and assembly beside SQLite FTS5 and `bm25s`: the same texts, the same queries, one run.
+//! Search and assembly next to SQLite FTS5 and `bm25s`: the same texts, the same queries, one run.
 //!
 //! The peers are called from Python, in which a call costs a few microseconds; `bm25s` is installed below the target folder
 //! when it is first needed. With `PANNIER_DATA` set to a folder of data sets (see `pannier eval`), the quality of FTS5 is
@@ -184,7 +184,7 @@ fn python(root: &Path) -> Option<PathBuf> {
     Some(if works(&own, "import sqlite3") { own } else { system })
 }
 
-/// The quality of FTS5, by `pannier eval`, beside ours.
+/// The quality of FTS5, by `pannier eval`, next to ours.
 fn quality(root: &Path, data: &Path, python: Option<&Path>) {
     #[derive(Deserialize)]
     struct Line {

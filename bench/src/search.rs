@@ -1,4 +1,4 @@
-//! Lexical search beside `tantivy`: the same chunks, the same queries, one process, one thread each.
+//! Lexical search next to `tantivy`: the same chunks, the same queries, one process, one thread each.
 //!
 //! `tantivy` has one segment, a stemmer and a stop-word filter, and is mapped into memory. Its time is measured twice: for the
 //! addresses of ten results, and for their stored texts, which a search of ours always returns. The first round of ours is
@@ -64,7 +64,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/search-bench")
 }
 
-/// Searches of an index with many segments beside those of the same documents in one segment.
+/// Searches of an index with many segments next to those of the same documents in one segment.
 fn segments() {
     let root = root().join("segments");
     let _ = fs::remove_dir_all(&root);

@@ -1,7 +1,7 @@
-//! Snippets: what both phases take beside reading the same files and doing nothing with them.
+//! Snippets: what both phases take next to reading the same files and doing nothing with them.
 //!
-//! The corpus has more than five requirements for each snippet, forty layers deep, with circles and with requirements that
-//! lead nowhere. The floor of `list` reads the index as YAML and, beside it, its lines as texts; that of `get` reads the
+//! The corpus has more than five requirements for each snippet, forty layers deep, with cycles and with dangling
+//! requirements. The floor of `list` reads the index as YAML and, next to it, its lines as texts; that of `get` reads the
 //! index and the files that are printed, each as one text.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const LAYERS: usize = 40;
 
 pub(crate) fn run() {
     println!(
-        "\nSnippets of about 3 KB, five requirements each, {LAYERS} deep, with circles and dangling ones. The floors of list"
+        "\nSnippets of about 3 KB, five requirements each, {LAYERS} deep, with cycles and dangling ones. The floors of list"
     );
     println!(
         "read the index, by a YAML parser and as lines; that of get the index, and the files that are printed, as texts.\n"
@@ -137,8 +137,8 @@ fn name(number: usize) -> String {
     format!("part-{:02}/topic-{}/snippet-{number:05}", number % 50, number % 7)
 }
 
-/// So many snippets, and how many requirements they have. Each requires six of the layer before its own; some also one of
-/// the last layer, which makes a circle, and some one that is not there.
+/// Makes `count` snippets, and returns how many requirements they have. Each requires six of the layer before its own; some also one of
+/// the last layer, which makes a cycle, and some one that is not there.
 fn corpus(folder: &Path, count: usize) -> (PathBuf, usize) {
     let docs = folder.join("docs");
     let width = count / LAYERS;

@@ -1,4 +1,4 @@
-//! Token counting: how far estimates are off, how fast the exact encodings are beside a peer, and what hostile
+//! Token counting: how far estimates are off, how fast the exact encodings are next to a peer, and what hostile
 //! texts cost.
 
 use std::path::Path;
@@ -101,7 +101,7 @@ fn errors(samples: &[Sample]) {
 
 fn speed(samples: &[Sample]) {
     println!(
-        "\nCounting, MB/s, beside tiktoken-rs 0.12.1 (its ordinary encoding); counts are equal.\n"
+        "\nCounting, MB/s, next to tiktoken-rs 0.12.1 (its ordinary encoding); counts are equal.\n"
     );
     println!("    text  encoding   pannier  tiktoken-rs   ratio");
     let languages: String =
@@ -164,11 +164,11 @@ fn hostile(samples: &[Sample]) {
     let letters = |i: usize| char::from(b'a' + ((i * i + i / 7) % 26) as u8);
     let shapes: Vec<(&str, String)> = vec![
         ("one letter", "a".repeat(MEGABYTE)),
-        ("letters, no blanks", (0..MEGABYTE).map(letters).collect()),
-        ("blanks", " ".repeat(MEGABYTE)),
+        ("letters, no spaces", (0..MEGABYTE).map(letters).collect()),
+        ("spaces", " ".repeat(MEGABYTE)),
         ("line ends", "\n".repeat(MEGABYTE)),
         ("digits", "1234567890".repeat(MEGABYTE / 10)),
-        ("signs", "=-+*/%&|^~!?".repeat(MEGABYTE / 12)),
+        ("operators", "=-+*/%&|^~!?".repeat(MEGABYTE / 12)),
         ("one ideograph", "漢".repeat(MEGABYTE / 3)),
         ("emoji with joiners", "👩\u{200d}👩\u{200d}👧".repeat(MEGABYTE / 18)),
         ("combining marks", "e\u{301}\u{323}".repeat(MEGABYTE / 5)),

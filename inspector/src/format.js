@@ -68,7 +68,7 @@ export function score(number) {
   return size >= 1000 ? count(Math.round(number)) : number.toFixed(size >= 10 ? 1 : size >= 1 ? 2 : 4);
 }
 
-/** A reason without its name, which stands beside it. */
+/** A reason without its name, which is next to it. */
 export function withoutName(text, name) {
   const plain = text.startsWith(`${name}: `) ? text.slice(name.length + 2) : text;
   return plain.replace(/\d{5,}/g, (digits) => count(Number(digits)));

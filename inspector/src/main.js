@@ -169,7 +169,7 @@ function setTabs(available) {
   selectTab(first, "view");
 }
 
-/** Selects a tab of a group: the views, or the panels beside the list. */
+/** Selects a tab of a group: the views, or the panels next to the list. */
 function selectTab(name, group, hasFocus = false) {
   for (const tab of document.querySelectorAll(`[role=tab][data-group=${group}]`)) {
     const isSelected = tab.id === `tab-${name}`;

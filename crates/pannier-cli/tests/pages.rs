@@ -1,5 +1,5 @@
 //! Runs the README, the tutorial and the how-to pages as a reader would: each page in a folder of its own, its blocks
-//! `sh` and `console` from top to bottom, in bash.
+//! `sh` and `console` from top to bottom, in bash. Blocks `json` and `toml` of all pages must parse.
 //!
 //! A `console` block has commands after `$ `, each with its output. `(exit code 2)` precedes the output of a command that fails, and a line
 //! `...` stands for any lines. `PANNIER_BLESS=1` writes the outputs into the pages; look at `git diff` before you keep them.
@@ -16,7 +16,8 @@ const PRELUDE: &str = r#"
 exec 2>&1
 set -euo pipefail
 ANTHROPIC_API_KEY=key
-pip() { :; }; npm() { :; }; claude() { :; }; codex() { :; }; ollama() { :; }; curl() { :; }
+pip() { :; }; npm() { :; }; claude() { registered "$@"; }; codex() { registered "$@"; }; ollama() { :; }; curl() { :; }
+registered() { while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done; if [ $# -gt 0 ]; then command "${@:2}" --help >/dev/null; fi; }
 cargo() { if [ "$1" = pannier ]; then pannier "${@:2}"; fi; }
 pannier() {
     case " $*" in
@@ -46,6 +47,37 @@ fn pages_work_from_top_to_bottom() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(count > 50, "only {count} commands");
+}
+
+#[test]
+fn data_in_pages_parses() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders =
+        ["", "docs", "docs/explanation", "docs/how-to", "docs/reference", "docs/internals"];
+    let mut count = 0;
+    for folder in folders {
+        for page in fs::read_dir(root.join(folder)).unwrap().map(|page| page.unwrap().path()) {
+            if page.extension().is_none_or(|extension| extension != "md") {
+                continue;
+            }
+            let text = fs::read_to_string(&page).unwrap();
+            for block in text.split("\n```").filter_map(|block| block.split_once('\n')) {
+                let error = match block.0 {
+                    "json" | "jsonl" => serde_json::Deserializer::from_str(block.1)
+                        .into_iter::<serde_json::Value>()
+                        .find_map(Result::err)
+                        .map(|error| error.to_string()),
+                    "toml" => {
+                        toml::from_str::<toml::Table>(block.1).err().map(|error| error.to_string())
+                    }
+                    _ => continue,
+                };
+                assert_eq!(error, None, "{}: {}", page.display(), block.1);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 30, "only {count} blocks");
 }
 
 /// Returns the number of commands of the page.

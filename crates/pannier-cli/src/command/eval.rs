@@ -47,8 +47,8 @@ impl Eval {
 /// Replay recorded agent sessions and measure what policies send
 ///
 /// Cuts each session before every message of the assistant. Each policy gets the history up to there and returns the messages
-/// to send. The table has the cost relative to sending everything, the share of names that the agent used next and that were
-/// sent, and how often the prompt cache, the budget or a provider's rules were broken.
+/// to send. The table has the cost relative to sending everything, and the share of names that the agent used next and that
+/// were sent. It also counts how often the prompt cache, the budget or a provider's rules were broken.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

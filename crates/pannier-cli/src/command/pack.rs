@@ -23,8 +23,8 @@ use crate::run::{Format, formats, interruptible, with_notes};
 /// Pack files, folders or JSON items into a token budget
 ///
 /// Selects the items that fit, and prints them in the order to send them. Files are items of the kind Document. A .json or
-/// .jsonl file and standard input hold items, as a JSON array or one per line: an object with a "content", and optionally
-/// "tokens", "kind", "source", "priority", "tags", "metadata", "timestamp", "futureRelevanceHint", "pinned",
+/// .jsonl file and standard input hold items, as a JSON array or one per line. An item is an object with a "content".
+/// Optional are "tokens", "kind", "source", "priority", "tags", "metadata", "timestamp", "futureRelevanceHint", "pinned",
 /// "originalTokens", "id", "group" and "forms". If every item has its tokens, the budget limits their sum. Otherwise it
 /// limits the printed text.
 #[derive(Args, Debug)]
