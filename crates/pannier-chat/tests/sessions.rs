@@ -693,15 +693,33 @@ fn the_store_returns_what_a_lost_history_had() {
         let mode = entry.metadata().unwrap().permissions().mode();
         assert!(mode & 0o777 == 0o600 || entry.file_name() == "lock", "{mode:o}");
     }
+    // The files of a request are never removed with it, whatever their age and size. Those of others are.
     let all = files();
     let fitted = session.fit(&transcript, &budget(8_000)).unwrap();
+    let ids: BTreeSet<&str> = fitted.cuts().iter().map(|cut| cut.id.as_str()).collect();
+    let are_stored = || ids.iter().all(|id| store.recall(id).unwrap() == transcript.recall(id));
     let mut few = RecallStoreOptions::default();
     few.max_bytes = 4_000;
     RecallStore::in_folder(&folder, few).add(&fitted, SystemTime::now()).unwrap();
-    assert!((1..all).contains(&files()));
+    assert!(files() < all && are_stored());
+    store.add(&session.fit(&transcript, &budget(1_500)).unwrap(), SystemTime::now()).unwrap();
     let later = SystemTime::now() + Duration::from_secs(31 * 24 * 60 * 60);
     store.add(&fitted, later).unwrap();
-    assert_eq!(files(), 1, "only the lock");
+    assert_eq!(files(), ids.len() + 1, "and the lock");
+    assert!(are_stored());
+    // A month after the last request that named them, they are gone.
+    let other = session.fit(&transcript, &budget(1_500)).unwrap();
+    store.add(&other, later + Duration::from_secs(31 * 24 * 60 * 60)).unwrap();
+    let kept: BTreeSet<&str> = other.cuts().iter().map(|cut| cut.id.as_str()).collect();
+    assert_eq!(files(), kept.len() + 1);
+    // A file with other content is written again.
+    let damaged =
+        fs::read_dir(&folder).unwrap().flatten().find(|entry| entry.file_name() != "lock");
+    let damaged = damaged.unwrap().path();
+    let content = fs::read(&damaged).unwrap();
+    fs::write(&damaged, content.to_ascii_uppercase()).unwrap();
+    store.add(&other, later).unwrap();
+    assert_eq!(fs::read(&damaged).unwrap(), content);
     fs::remove_dir_all(&folder).unwrap();
 }
 
