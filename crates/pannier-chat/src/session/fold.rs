@@ -49,7 +49,7 @@ struct ToolResult {
     block: usize,
     /// The last block that refers to it because it has the same content; otherwise its own.
     last_copy: usize,
-    /// The number among all results of that block.
+    /// Its number among all results.
     number: usize,
     /// Its names, each once.
     names: Vec<Name>,

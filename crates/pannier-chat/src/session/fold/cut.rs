@@ -36,6 +36,9 @@ const SHORT_TEXT_CHARS: usize = 160;
 const RESULT_HEAD_PERCENT: usize = 80;
 const TEXT_HEAD_PERCENT: usize = 60;
 
+/// The maximum tokens of a note about omitted turns.
+const NOTE_TOKENS: i64 = 40;
+
 /// The newest turns that are never left out.
 const KEEP_TURNS: usize = 2;
 
@@ -96,9 +99,8 @@ impl Fold {
                 && self.cut(index, CutForm::Duplicate, form::duplicate(&self.ids.id(hash)), step)
             {
                 // The earlier result now stands for both, so that the later call does not supersede it.
-                let number = self.results[result].number;
                 let earlier = &mut self.results[position];
-                (earlier.last_copy, earlier.number) = (index, number);
+                earlier.last_copy = index;
                 self.seen_results.insert(hash, earlier.block);
                 return;
             }
@@ -409,7 +411,9 @@ impl Fold {
     /// left out, too. So the number of turns determines what was left out.
     fn leave_out_turns(&mut self, step: Step<'_, '_>, kept_edits: bool) {
         let Some(task) = self.task.filter(|_| self.is_over()) else { return };
-        let target = share(self.base, step.options.low_water).min(self.limit);
+        let low = share(self.base, step.options.low_water).min(self.limit);
+        // Edits are left out down to the budget, with space for the note.
+        let target = if kept_edits { low.max(self.limit - NOTE_TOKENS) } else { low };
         let mut gone = self.gone_turns;
         let is_open = self.open_turn.is_some();
         let end = (self.turns.len() + usize::from(is_open)).saturating_sub(KEEP_TURNS);
