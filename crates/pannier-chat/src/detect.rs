@@ -54,6 +54,17 @@ const TYPES: [(&str, Provider); 19] = [
     ("document", Anthropic),
 ];
 
+/// Whether a message has a role that Anthropic rejects at its position. Proxies take OpenAI's messages for other models.
+fn has_openai_role(index: usize, raw: RawJson<'_>) -> bool {
+    let message = json::object("", raw).ok();
+    let role = message.and_then(|message| json::optional_str("", &message, "role").ok());
+    match role.as_deref() {
+        Some("developer" | "tool" | "function") => true,
+        Some("system") => index == 0,
+        _ => false,
+    }
+}
+
 /// The messages that are searched for signs of a second provider.
 const MAX_MESSAGES: usize = 200;
 
@@ -93,7 +104,8 @@ impl Signs {
     }
 }
 
-/// Returns the provider of a request with these fields, or of a list. A chat without signs, only of texts, is OpenAI's, or by the model Anthropic's.
+/// Returns the provider of a request with these fields, or of a list. A chat without signs, only of texts, is OpenAI's, or by
+/// the model Anthropic's if that provider takes its roles.
 pub(crate) fn detect(root: RawJson<'_>, request: &Object<'_>) -> Result<Provider, ChatError> {
     let mut signs = Signs::default();
     for provider in [OpenAi, Responses, Gemini] {
@@ -132,7 +144,9 @@ pub(crate) fn detect(root: RawJson<'_>, request: &Object<'_>) -> Result<Provider
         [(provider, _)] => Ok(*provider),
         [] => {
             let model = json::optional_str("model", request, "model").unwrap_or_default();
-            Ok(if model.contains("claude") { Anthropic } else { OpenAi })
+            let list = list.and_then(|list| json::array("messages", list).ok()).unwrap_or_default();
+            let is_openai = (0..).zip(list).any(|(index, raw)| has_openai_role(index, raw));
+            Ok(if model.contains("claude") && !is_openai { Anthropic } else { OpenAi })
         }
         [(one, sign), (other, other_sign), ..] => {
             let problem = format!(

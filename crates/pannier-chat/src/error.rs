@@ -61,7 +61,7 @@ pub enum ChatError {
     SessionOverBudget {
         /// The tokens of the request after all cuts.
         required_tokens: i64,
-        /// A sufficient window, including the output reserve.
+        /// A sufficient window, including the output reserve. One token less does not suffice.
         smallest_budget: i64,
         /// The tokens that the budget allows.
         available_tokens: i64,

@@ -405,6 +405,11 @@ pub(crate) fn optional_str(
     object.get(name).map_or(Ok(String::new()), |value| string(format_args!("{path}.{name}"), value))
 }
 
+/// Writes JSON as it is, but without lone surrogates.
+pub(crate) fn write_unchanged(text: &str, into: &mut String) {
+    into.push_str(&without_lone_surrogates(text));
+}
+
 /// Writes a value without whitespace between tokens.
 pub(crate) fn write(value: RawJson<'_>, into: &mut String) {
     write_compact(value.get(), into);

@@ -370,11 +370,11 @@ impl<'t> Message<'t> {
         let mut position = 0;
         let json = self.raw.get();
         for (start, end, body, replacement) in ranges {
-            json::write_compact(json.get(position..start).unwrap_or_default(), into);
+            json::write_unchanged(json.get(position..start).unwrap_or_default(), into);
             body.write(replacement, into);
             position = end;
         }
-        json::write_compact(&json[position..], into);
+        json::write_unchanged(&json[position..], into);
         true
     }
 

@@ -62,6 +62,26 @@ fn providers_are_detected_by_shape() {
 }
 
 #[test]
+fn roles_of_openai_are_signs_whatever_the_model() {
+    let request =
+        |messages: Value| json!({ "model": "anthropic/claude-sonnet-4.5", "messages": messages });
+    let text = |role: &str| json!({ "role": role, "content": "Be brief." });
+    for role in ["system", "developer"] {
+        let value = request(json!([text(role), text("user")]));
+        assert_eq!(detect(&value), Provider::OpenAi, "{role}");
+        ChatInput::open(&value.to_string(), None, None).unwrap().read(&BytesOverFour).unwrap();
+    }
+    let value = request(json!([text("user"), text("assistant"), text("developer")]));
+    assert_eq!(detect(&value), Provider::OpenAi);
+    // Anthropic takes instructions between messages, and its blocks are stronger signs.
+    let value = request(json!([text("user"), text("system"), text("assistant")]));
+    assert_eq!(detect(&value), Provider::Anthropic);
+    let call = json!({ "type": "tool_use", "id": "1", "name": "f", "input": {} });
+    let call = json!({ "role": "assistant", "content": [call] });
+    assert_eq!(detect(&request(json!([text("system"), text("user"), call]))), Provider::Anthropic);
+}
+
+#[test]
 fn signs_of_two_providers_are_an_error() {
     let call = json!({ "type": "tool_use", "id": "1", "name": "f", "input": {} });
     let value = json!([

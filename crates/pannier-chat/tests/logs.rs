@@ -50,6 +50,10 @@ fn lines(values: &[Value]) -> String {
 }
 
 mod claude_code {
+    use pannier_chat::ChatInput;
+    use pannier_chat::replay::{BlockReader, RecordedSession};
+    use pannier_tokens::BytesOverFour;
+
     use super::{LogFormat, SessionLog, Value, json, lines, messages, read};
 
     fn user(uuid: &str, parent: Option<&str>, content: Value) -> Value {
@@ -258,12 +262,22 @@ mod claude_code {
     }
 
     #[test]
-    fn a_log_without_requests_is_an_error() {
+    fn the_first_prompt_is_a_request_and_only_a_replay_needs_a_response() {
         let log = lines(&[user("1", None, json!("Look."))]);
-        let error = SessionLog::read(LogFormat::ClaudeCode, &log).unwrap_err();
+        let input = ChatInput::open(&log, None, None).unwrap();
+        assert_eq!(input.read(&BytesOverFour).unwrap().items().len(), 1);
+        let mut reader = BlockReader::new(&BytesOverFour);
+        let error = RecordedSession::read("log", &log, &mut reader).unwrap_err();
         assert_eq!(
             error.to_string(),
             "there is nothing to send: the claude-code log has no request with a response"
+        );
+        let log =
+            lines(&[json!({ "type": "user", "isMeta": true, "message": { "content": "x" } })]);
+        let error = SessionLog::read(LogFormat::ClaudeCode, &log).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is nothing to send: the claude-code log has no message"
         );
     }
 }

@@ -15,6 +15,7 @@ use pannier_core::ContextBudget;
 use pannier_policy::{PolicyRegistry, Receipt, Replay, SessionOptions};
 use pannier_tokens::{BytesOverFour, UpperBound};
 use proptest::prelude::*;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use support::rules::{self, problems};
 
@@ -49,6 +50,7 @@ fn cuts(messages: &[Value]) -> Vec<usize> {
         message["role"] == "assistant"
             || message["role"] == "model"
             || message["type"] == "function_call"
+            || message["type"] == "reasoning"
     };
     // The items of one response follow each other.
     let is_response =
@@ -67,19 +69,26 @@ struct Step {
     /// Whether the agent also writes a text, and the user answers with one.
     has_text: bool,
     has_answer: bool,
+    has_thinking: bool,
     parallel: bool,
+}
+
+impl Step {
+    fn new(action: u8, subject: u8, lines: usize) -> Self {
+        let (has_text, has_answer, has_thinking, parallel) = (false, false, false, false);
+        Self { action, subject, lines, has_text, has_answer, has_thinking, parallel }
+    }
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let lines = prop_oneof![8 => 0..12_usize, 2 => 12..80_usize, 1 => 200..600_usize];
-    (0..7_u8, 0..5_u8, lines, any::<bool>(), 0..10_u8, 0..6_u8).prop_map(
-        |(action, subject, lines, has_text, answer, parallel)| Step {
-            action,
-            subject,
-            lines,
+    (0..7_u8, 0..5_u8, lines, any::<bool>(), 0..10_u8, 0..6_u8, 0..4_u8).prop_map(
+        |(action, subject, lines, has_text, answer, parallel, thinking)| Step {
             has_text,
             has_answer: answer == 0,
+            has_thinking: thinking == 0,
             parallel: parallel == 0,
+            ..Step::new(action, subject, lines)
         },
     )
 }
@@ -160,6 +169,9 @@ fn history(provider: Provider, steps: &[Step]) -> Value {
                 messages.extend(answer.map(|text| json!({ "role": "user", "content": text })));
             }
             Provider::Responses => {
+                let id = format!("rs_{number}");
+                let thinking = json!({ "type": "reasoning", "id": id, "summary": [], "encrypted_content": "Qk0=" });
+                messages.extend(step.has_thinking.then_some(thinking));
                 let part =
                     |text| json!([{ "type": "output_text", "text": text, "annotations": [] }]);
                 messages
@@ -192,7 +204,11 @@ fn history(provider: Provider, steps: &[Step]) -> Value {
                 let calls = calls.map(|(id, (name, input))| {
                     json!({ "type": "tool_use", "id": id, "name": name, "input": input })
                 });
-                let content: Vec<Value> = said.map(block).into_iter().chain(calls).collect();
+                let thinking =
+                    json!({ "type": "thinking", "thinking": "I look.", "signature": "Qk0=" });
+                let thinking = step.has_thinking.then_some(thinking);
+                let said = thinking.into_iter().chain(said.map(block));
+                let content: Vec<Value> = said.chain(calls).collect();
                 messages.push(json!({ "role": "assistant", "content": content }));
                 let results = ids.iter().map(|id| {
                     json!({ "type": "tool_result", "tool_use_id": id, "content": result(step, number) })
@@ -208,6 +224,68 @@ fn history(provider: Provider, steps: &[Step]) -> Value {
         _ => "messages",
     };
     json!({ "model": "m", list: messages })
+}
+
+/// Adds a system prompt and a tool to a request.
+fn with_fields(provider: Provider, mut history: Value) -> Value {
+    let (name, about) = ("read", "Reads a file.");
+    let (schema, prompt) = (json!({ "type": "object" }), "You are an agent.");
+    let fields = match provider {
+        Provider::OpenAi => {
+            let function = json!({ "name": name, "description": about, "parameters": schema });
+            json!({ "tools": [{ "type": "function", "function": function }] })
+        }
+        Provider::Responses => {
+            let tool = json!({ "type": "function", "name": name, "parameters": schema });
+            json!({ "instructions": prompt, "tools": [tool] })
+        }
+        Provider::Gemini => {
+            let tool = json!({ "name": name, "description": about });
+            let prompt = json!({ "parts": [{ "text": prompt }] });
+            json!({ "systemInstruction": prompt, "tools": [{ "functionDeclarations": [tool] }] })
+        }
+        _ => {
+            let tool = json!({ "name": name, "description": about, "input_schema": schema });
+            json!({ "system": prompt, "tools": [tool] })
+        }
+    };
+    let fields = fields.as_object().unwrap().clone();
+    history.as_object_mut().unwrap().extend(fields);
+    history
+}
+
+/// Returns the tokens of a whole request.
+fn tokens_of(provider: Provider, text: &str) -> i64 {
+    read(provider, text).items().iter().map(|item| item.tokens()).sum()
+}
+
+/// Returns the messages of a request as they are written.
+fn written(text: &str) -> Vec<&str> {
+    let fields: Result<BTreeMap<String, &RawValue>, _> = serde_json::from_str(text);
+    let list = match &fields {
+        Ok(fields) => LISTS.iter().find_map(|name| fields.get(*name)).unwrap().get(),
+        Err(_) => text,
+    };
+    let list: Vec<&RawValue> = serde_json::from_str(list).unwrap();
+    list.into_iter().map(RawValue::get).collect()
+}
+
+/// Returns the role or type of a message, and the ids in it.
+fn shape(message: &Value) -> Vec<String> {
+    fn add_ids(value: &Value, shape: &mut Vec<String>) {
+        for (name, value) in value.as_object().into_iter().flatten() {
+            let is_id = ["role", "type", "id", "call_id", "tool_call_id", "tool_use_id"];
+            if value.is_string() && is_id.contains(&name.as_str()) && value != "text" {
+                shape.push(value.to_string());
+            } else if !["input", "args", "response", "output"].contains(&name.as_str()) {
+                add_ids(value, shape);
+            }
+        }
+        value.as_array().into_iter().flatten().for_each(|value| add_ids(value, shape));
+    }
+    let mut shape = Vec::new();
+    add_ids(message, &mut shape);
+    shape
 }
 
 /// Returns the request that ends before a position.
@@ -244,6 +322,8 @@ fn blocks(value: &Value) -> Vec<String> {
         let content = match message.get("parts").unwrap_or(&message["content"]) {
             Value::Array(parts) => parts.clone(),
             Value::Null => Vec::new(),
+            // An empty one is no block.
+            Value::String(text) if text.is_empty() => Vec::new(),
             // To Anthropic, that is the same.
             text => vec![json!({ "type": "text", "text": text })],
         };
@@ -278,6 +358,14 @@ fn check_request(
     prop_assert!(!is_below || fitted.cuts().is_empty());
     if fitted.cuts().is_empty() && transcript.repairs().is_empty() {
         prop_assert!(sent_text == text, "{}", difference(&sent_text, text));
+    }
+    // Messages keep their order, roles and ids.
+    if transcript.repairs().is_empty() {
+        let mut history = messages(history).iter().map(shape);
+        for message in messages(&sent) {
+            let shape = shape(message);
+            prop_assert!(history.any(|other| other == shape), "{message}");
+        }
     }
     // The task and the system prompt are whole.
     for role in ["system", "user"] {
@@ -342,18 +430,19 @@ fn contains(message: &Value, content: &str) -> bool {
 /// Message, part and tokens of a cut block.
 type Form = (usize, usize, i64);
 
-/// Replays a history request by request, and checks all invariants.
+/// Replays a history request by request, and checks all invariants. Returns the number of refused requests.
 fn check_session(
     provider: Provider,
     history: &Value,
     available: i64,
     profile: &str,
     (pin, query): (Option<usize>, &str),
-) -> Result<(), TestCaseError> {
+) -> Result<usize, TestCaseError> {
     let options = options(profile);
     let new = || ChatSession::new(options.clone(), &BytesOverFour).with_query(query);
     let (session, mut stepwise) = (new(), new());
-    let mut previous: Option<(Vec<String>, Vec<Form>, Vec<SentBlock>)> = None;
+    let mut previous: Option<(String, Vec<Form>, Vec<SentBlock>)> = None;
+    let mut refused = 0;
     for end in cuts(messages(history)) {
         let text = request(history, end);
         let mut transcript = read(provider, &text);
@@ -365,8 +454,9 @@ fn check_session(
             Err(ChatError::SessionOverBudget { smallest_budget, .. }) => {
                 prop_assert!(smallest_budget > available);
                 prop_assert!(session.fit(&transcript, &budget(smallest_budget)).is_ok());
+                prop_assert!(session.fit(&transcript, &budget(smallest_budget - 1)).is_err());
                 prop_assert_eq!(step.unwrap_err().to_string(), fitted.unwrap_err().to_string());
-                previous = None;
+                (previous, refused) = (None, refused + 1);
                 continue;
             }
             other => other.unwrap(),
@@ -376,31 +466,31 @@ fn check_session(
         prop_assert_eq!(step.cuts(), fitted.cuts());
         prop_assert_eq!(step.last_unchanged(), fitted.last_unchanged());
         check_request(provider, history, &text, &transcript, &fitted, available, &options)?;
+        // Fitting what was fitted changes nothing.
+        let sent = fitted.json();
+        let mut recount = read(provider, &sent);
         if let Some(pin) = pin {
             prop_assert!(fitted.cuts_of(pin).next().is_none() && fitted.is_sent(pin));
-        } else {
-            // Fitting what was fitted changes nothing.
-            let sent = fitted.json();
-            let recount = read(provider, &sent);
-            let again = session.fit(&recount, &budget(available)).unwrap().json();
-            prop_assert!(again == sent, "{}", difference(&again, &sent));
+            recount.pin((0..pin).filter(|item| fitted.is_sent(*item)).count()).unwrap();
         }
-        let sent: Value = serde_json::from_str(&fitted.json()).unwrap();
-        let sent = blocks(&sent);
+        let again = session.fit(&recount, &budget(available)).unwrap().json();
+        prop_assert!(again == sent, "{}", difference(&again, &sent));
         let forms: Vec<Form> =
             fitted.cuts().iter().map(|cut| (cut.message, cut.part, cut.tokens_after)).collect();
         let own = fitted.blocks();
         let tokens: i64 = own.iter().map(|block| block.tokens).sum();
         prop_assert_eq!(tokens + 3, fitted.tokens());
         if let Some((before, cut_before, own_before)) = &previous {
-            // Between batches, the sent prefix is the same.
-            let common = before.iter().zip(&sent).take_while(|(a, b)| a == b).count();
+            // Between batches, the sent prefix is the same, byte for byte.
+            let (written_before, written) = (written(before), written(&sent));
+            prop_assert!(fitted.is_batch() || written.starts_with(&written_before));
+            let [before, now] =
+                [before, &sent].map(|text| blocks(&serde_json::from_str(text).unwrap()));
+            let common = before.iter().zip(&now).take_while(|(a, b)| a == b).count();
             prop_assert_eq!(common == before.len(), own.starts_with(own_before));
-            if !fitted.is_batch() {
-                prop_assert_eq!(common, before.len());
-            }
+            prop_assert!(fitted.is_batch() || common == before.len());
             match fitted.last_unchanged() {
-                Some(last) => prop_assert!(last.block < common, "{last:?} of {common}"),
+                Some(last) => prop_assert_eq!(last.block + 1, common),
                 // The first block is the task, and got a note.
                 None => prop_assert!(fitted.is_batch() && common == 0, "{common}"),
             }
@@ -412,7 +502,7 @@ fn check_session(
         }
         previous = Some((sent, forms, own));
     }
-    Ok(())
+    Ok(refused)
 }
 
 proptest! {
@@ -426,11 +516,33 @@ proptest! {
         provider in prop::sample::select(&PROVIDERS[..]),
         pin in prop::option::weighted(0.3, 0..40_usize),
         query in prop::sample::select(vec!["", "value_3_1 of file_2.rs"]),
+        has_fields in any::<bool>(),
     ) {
         let history = history(provider, &steps);
-        let text = history.to_string();
-        let tokens: i64 = read(provider, &text).items().iter().map(|item| item.tokens()).sum();
+        let history = if has_fields { with_fields(provider, history) } else { history };
+        let tokens = tokens_of(provider, &history.to_string());
         check_session(provider, &history, (tokens as f64 * share) as i64 + 20, profile, (pin, query))?;
+    }
+
+    #[test]
+    fn steps_that_skip_and_return_equal_fits(
+        steps in prop::collection::vec(step(), 1..16),
+        share in 0.03..0.9_f64,
+        provider in prop::sample::select(&PROVIDERS[..]),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 1..12),
+    ) {
+        let history = with_fields(provider, history(provider, &steps));
+        let tokens = tokens_of(provider, &history.to_string());
+        let budget = budget((tokens as f64 * share) as i64 + 20);
+        let new = || ChatSession::new(options("balanced"), &BytesOverFour);
+        let (session, mut stepwise) = (new(), new());
+        for index in order {
+            let text = request(&history, index.index(messages(&history).len()) + 1);
+            let Ok(transcript) = Transcript::read(provider, &text, &BytesOverFour) else { continue };
+            let fitted = session.fit(&transcript, &budget).map(|fitted| (fitted.json(), fitted.last_unchanged()));
+            let step = stepwise.step(&transcript, &budget).map(|fitted| (fitted.json(), fitted.last_unchanged()));
+            prop_assert_eq!(step, fitted);
+        }
     }
 
     #[test]
@@ -464,46 +576,188 @@ proptest! {
     fn the_newest_edits_are_cut_last(
         steps in prop::collection::vec(step(), 4..24),
         share in 0.05..0.6_f64,
+        profile in prop::sample::select(&PROFILES[..]),
+        provider in prop::sample::select(&PROVIDERS[..]),
     ) {
-        let history = history(Provider::Anthropic, &steps);
-        let text = history.to_string();
-        let items = read(Provider::Anthropic, &text);
-        let tokens: i64 = items.items().iter().map(|item| item.tokens()).sum();
-        let available = (tokens as f64 * share) as i64 + 20;
-        let session = ChatSession::new(SessionOptions::default(), &BytesOverFour);
+        // Each turn is a response and its results, so it can be left out.
+        let plain = |step: Step| Step { has_answer: false, has_thinking: false, parallel: false, ..step };
+        let steps: Vec<Step> = steps.into_iter().map(plain).collect();
+        let history = history(provider, &steps);
+        let list = messages(&history);
+        let available = (tokens_of(provider, &history.to_string()) as f64 * share) as i64 + 20;
+        let session = ChatSession::new(options(profile), &BytesOverFour);
         let mut cut_before = BTreeSet::new();
-        for end in cuts(messages(&history)) {
+        for (count, end) in cuts(list).into_iter().enumerate() {
             let text = request(&history, end);
-            let transcript = read(Provider::Anthropic, &text);
+            let transcript = read(provider, &text);
             let Ok(fitted) = session.fit(&transcript, &budget(available)) else { return Ok(()) };
-            let edits: Vec<(usize, usize)> = edits(&messages(&history)[..end]);
+            let edits: Vec<usize> = (0..count).filter(|step| matches!(steps[*step].action, 3 | 4)).collect();
             let kept = &edits[edits.len().saturating_sub(3)..];
-            let cut: BTreeSet<_> =
-                fitted.cuts().iter().map(|cut| (cut.message, cut.part)).collect();
-            if kept.iter().any(|edit| cut.contains(edit) && !cut_before.contains(edit)) {
-                // Then each result but the newest is as short as it gets.
-                let is_long = |cut: &&Cut| {
-                    cut.message + 1 < end && matches!(cut.form, CutForm::HeadAndTail | CutForm::Names)
-                };
-                let long: Vec<_> = fitted.cuts().iter().filter(is_long).collect();
-                prop_assert!(long.is_empty(), "{end} {long:?}");
+            let id = |step: usize| format!("\"call_{step}_0\"");
+            // Texts are parts of their own.
+            let is_call = |cut: &&Cut| cut.form == CutForm::ShortInput;
+            let step_of = |cut: &Cut| kept.iter().find(|step| list[cut.message].to_string().contains(&id(**step)));
+            let cut: BTreeSet<usize> =
+                fitted.cuts().iter().filter(is_call).filter_map(step_of).copied().collect();
+            if cut.difference(&cut_before).next().is_some() {
+                let sent: Value = serde_json::from_str(&fitted.json()).unwrap();
+                let sent = messages(&sent);
+                for (step, message) in (0..count).flat_map(|step| sent.iter().map(move |message| (step, message))) {
+                    let is_of_step = message.to_string().contains(&id(step));
+                    // Older turns are left out, up to a kept edit.
+                    let can_go = step + 2 < count && kept.iter().all(|edit| step < *edit);
+                    prop_assert!(!(is_of_step && can_go), "{step} {message}");
+                    // Each result is a stub, or as short as one, and each long argument is cut.
+                    let longest = if kept.contains(&step) { usize::MAX } else { 160 };
+                    let length = longest_content(message);
+                    prop_assert!(!is_of_step || length <= longest, "{step} {message}");
+                }
             }
-            cut_before = cut;
+            cut_before.extend(cut);
         }
     }
 }
 
-/// Returns the positions of the edits and writes in a list of messages.
-fn edits(messages: &[Value]) -> Vec<(usize, usize)> {
-    let mut edits = Vec::new();
-    for (index, message) in messages.iter().enumerate() {
-        for (part, block) in message["content"].as_array().into_iter().flatten().enumerate() {
-            if block["name"] == "edit" || block["name"] == "write" {
-                edits.push((index, part));
-            }
+/// Returns the bytes of the longest result or argument of a message.
+fn longest_content(message: &Value) -> usize {
+    match message {
+        Value::String(text) => match serde_json::from_str::<Value>(text) {
+            Ok(arguments @ Value::Object(_)) => longest_content(&arguments),
+            _ => text.len(),
+        },
+        Value::Array(values) => {
+            // The text of a response may be new.
+            let values =
+                values.iter().filter(|part| part["type"] != "text" && part.get("text").is_none());
+            values.map(longest_content).max().unwrap_or_default()
+        }
+        Value::Object(fields) => {
+            let is_said = |name: &str| name == "content" && message["role"] == "assistant";
+            let values = fields.iter().filter(|(name, value)| !is_said(name) || value.is_array());
+            values.map(|(_, value)| longest_content(value)).max().unwrap_or_default()
+        }
+        _ => 0,
+    }
+}
+
+#[test]
+fn a_repeated_result_keeps_its_whole_copy() {
+    for provider in PROVIDERS {
+        // The eighth read repeats the fifth: same call, same result.
+        let steps: Vec<Step> = (0..12).map(|number| Step::new(0, number, 20)).collect();
+        let text = history(provider, &steps).to_string();
+        let text = text.replace("file_7.rs", "file_4.rs").replace("value_7_", "value_4_");
+        let transcript = read(provider, &text);
+        let session = ChatSession::new(options("careful"), &BytesOverFour);
+        let fitted =
+            session.fit(&transcript, &budget(tokens_of(provider, &text) * 9 / 10)).unwrap();
+        let pointer = fitted.cuts().iter().find(|cut| cut.form == CutForm::Duplicate);
+        let pointer = pointer.unwrap_or_else(|| panic!("{provider}: {:?}", fitted.cuts()));
+        let others = fitted.cuts().iter().filter(|cut| cut.form != CutForm::Duplicate);
+        assert!(others.clone().count() > 1, "{provider}");
+        assert!(others.clone().all(|cut| cut.id != pointer.id), "{provider}");
+    }
+}
+
+#[test]
+fn messages_that_stay_keep_every_byte() {
+    for provider in PROVIDERS {
+        let steps: Vec<Step> = (0..12).map(|number| Step::new(number % 7, number, 20)).collect();
+        let text = serde_json::to_string_pretty(&history(provider, &steps)).unwrap();
+        let transcript = read(provider, &text);
+        let session = ChatSession::new(options("balanced"), &BytesOverFour);
+        let fitted = session.fit(&transcript, &budget(3_000)).unwrap();
+        let sent = fitted.json();
+        let cut: BTreeSet<usize> = fitted.cuts().iter().map(|cut| cut.message).collect();
+        assert!(!cut.is_empty() && fitted.cuts().iter().all(|cut| cut.form != CutForm::Omitted));
+        for (index, (message, sent)) in written(&text).iter().zip(written(&sent)).enumerate() {
+            assert_eq!(*message == sent, !cut.contains(&index), "{provider} {index}");
         }
     }
-    edits
+}
+
+#[test]
+fn cache_breakpoints_move_to_the_last_unchanged_and_the_last_block() {
+    let mark = json!({ "type": "ephemeral" });
+    let steps: Vec<Step> = (0..16).map(|number| Step::new(number % 7, number % 3, 20)).collect();
+    let mut history = with_fields(Provider::Anthropic, history(Provider::Anthropic, &steps));
+    for message in [3, 5, 9] {
+        history["messages"][message]["content"][0]["cache_control"] = mark.clone();
+    }
+    for fixed in 0..4 {
+        // Marks of the system prompt and the tools stay.
+        let blocks = (0..fixed.min(2))
+            .map(|_| json!({ "type": "text", "text": "Be brief.", "cache_control": mark }));
+        history["system"] = blocks.collect();
+        if fixed == 3 {
+            history["tools"][0]["cache_control"] = mark.clone();
+        }
+        for end in cuts(messages(&history)) {
+            let text = request(&history, end);
+            let transcript = read(Provider::Anthropic, &text);
+            let session = ChatSession::new(options("careful"), &BytesOverFour);
+            let fitted = session.fit(&transcript, &budget(4_000)).unwrap();
+            let sent: Value = serde_json::from_str(&fitted.json_with_cache_control()).unwrap();
+            let blocks = messages(&sent).iter().flat_map(|message| match &message["content"] {
+                Value::Array(blocks) => blocks.clone(),
+                text => vec![text.clone()],
+            });
+            let blocks: Vec<Value> = blocks.collect();
+            let marked =
+                blocks.iter().enumerate().filter(|(_, block)| block.get("cache_control").is_some());
+            let marked: Vec<usize> = marked.map(|(index, _)| index).collect();
+            let mut expected: Vec<usize> = fitted
+                .last_unchanged()
+                .map(|last| last.block)
+                .into_iter()
+                .chain([blocks.len() - 1])
+                .collect();
+            expected.dedup();
+            expected.truncate(4 - fixed);
+            assert_eq!(marked, expected, "{fixed} {end}");
+            assert!(sent.to_string().matches("cache_control").count() <= 4);
+        }
+    }
+}
+
+#[test]
+fn recall_returns_strings_exactly_and_objects_as_equal_json() {
+    let input = "{\"note\" :\t\"caf\\u00e9 \\/\",  \"n\":1.50}";
+    let string = Value::from(input).to_string();
+    let cases = [
+        (
+            Provider::OpenAi,
+            format!(
+                r#"[{{"role":"user","content":"Hi"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"a","type":"function","function":{{"name":"f","arguments":{string}}}}}]}},{{"role":"tool","tool_call_id":"a","content":"ok"}}]"#
+            ),
+        ),
+        (
+            Provider::Responses,
+            format!(
+                r#"[{{"role":"user","content":"Hi"}},{{"type":"function_call","call_id":"a","name":"f","arguments":{string}}},{{"type":"function_call_output","call_id":"a","output":"ok"}}]"#
+            ),
+        ),
+        (
+            Provider::Anthropic,
+            format!(
+                r#"[{{"role":"user","content":"Hi"}},{{"role":"assistant","content":[{{"type":"tool_use","id":"a","name":"f","input":{input}}}]}},{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"a","content":"ok"}}]}}]"#
+            ),
+        ),
+        (
+            Provider::Gemini,
+            format!(
+                r#"[{{"role":"user","parts":[{{"text":"Hi"}}]}},{{"role":"model","parts":[{{"functionCall":{{"name":"f","args":{input}}}}}]}},{{"role":"user","parts":[{{"functionResponse":{{"name":"f","response":{{"output":"ok"}}}}}}]}}]"#
+            ),
+        ),
+    ];
+    for (provider, text) in cases {
+        let transcript = read(provider, &text);
+        let is_string = matches!(provider, Provider::OpenAi | Provider::Responses);
+        // Equal objects have the same id, however a client writes them.
+        let expected = if is_string { input } else { "{\"note\": \"café /\", \"n\": 1.50}" };
+        let id = &blake3::hash(expected.as_bytes()).to_hex()[..8];
+        assert_eq!(transcript.recall(id).as_deref(), Some(expected), "{provider}");
+    }
 }
 
 #[test]
@@ -530,16 +784,8 @@ fn incremental_steps_restart_where_a_request_was_not_one_of_the_history() {
 
 /// Returns a history with as many reads, each with its own lines.
 fn reads(provider: Provider, count: usize, lines: usize) -> Value {
-    let steps: Vec<Step> = (0..count)
-        .map(|number| Step {
-            action: 0,
-            subject: (number % 5) as u8,
-            lines,
-            has_text: false,
-            has_answer: false,
-            parallel: false,
-        })
-        .collect();
+    let steps: Vec<Step> =
+        (0..count).map(|number| Step::new(0, (number % 5) as u8, lines)).collect();
     history(provider, &steps)
 }
 
@@ -659,15 +905,7 @@ fn the_store_returns_what_a_lost_history_had() {
     let folder = std::env::temp_dir().join(format!("pannier-recall-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     let store = RecallStore::in_folder(&folder, RecallStoreOptions::default());
-    let step = |action, lines| Step {
-        action,
-        subject: 1,
-        lines,
-        has_text: false,
-        has_answer: false,
-        parallel: false,
-    };
-    let steps: Vec<Step> = (0..30).map(|number| step(number % 7, 40)).collect();
+    let steps: Vec<Step> = (0..30).map(|number| Step::new(number % 7, 1, 40)).collect();
     let history = history(Provider::Anthropic, &steps);
     let text = history.to_string();
     let transcript = read(Provider::Anthropic, &text);
@@ -693,28 +931,42 @@ fn the_store_returns_what_a_lost_history_had() {
         let mode = entry.metadata().unwrap().permissions().mode();
         assert!(mode & 0o777 == 0o600 || entry.file_name() == "lock", "{mode:o}");
     }
+    // The files of a request are never removed with it, whatever their age and size. Those of others are.
     let all = files();
     let fitted = session.fit(&transcript, &budget(8_000)).unwrap();
+    let ids: BTreeSet<&str> = fitted.cuts().iter().map(|cut| cut.id.as_str()).collect();
+    let are_stored = || ids.iter().all(|id| store.recall(id).unwrap() == transcript.recall(id));
     let mut few = RecallStoreOptions::default();
     few.max_bytes = 4_000;
     RecallStore::in_folder(&folder, few).add(&fitted, SystemTime::now()).unwrap();
-    assert!((1..all).contains(&files()));
+    assert!(files() < all && are_stored());
+    store.add(&session.fit(&transcript, &budget(1_500)).unwrap(), SystemTime::now()).unwrap();
     let later = SystemTime::now() + Duration::from_secs(31 * 24 * 60 * 60);
     store.add(&fitted, later).unwrap();
-    assert_eq!(files(), 1, "only the lock");
+    assert_eq!(files(), ids.len() + 1, "and the lock");
+    assert!(are_stored());
+    // A month after the last request that named them, they are gone.
+    let other = session.fit(&transcript, &budget(1_500)).unwrap();
+    store.add(&other, later + Duration::from_secs(31 * 24 * 60 * 60)).unwrap();
+    let kept: BTreeSet<&str> = other.cuts().iter().map(|cut| cut.id.as_str()).collect();
+    assert_eq!(files(), kept.len() + 1);
+    // A file with other content is written again.
+    let damaged =
+        fs::read_dir(&folder).unwrap().flatten().find(|entry| entry.file_name() != "lock");
+    let damaged = damaged.unwrap().path();
+    let content = fs::read(&damaged).unwrap();
+    fs::write(&damaged, content.to_ascii_uppercase()).unwrap();
+    store.add(&other, later).unwrap();
+    assert_eq!(fs::read(&damaged).unwrap(), content);
     fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn a_long_history_takes_no_quadratic_work() {
     // Quadratic work would take minutes.
-    let step = |action, lines| Step {
-        action,
-        subject: (lines % 5) as u8,
-        lines,
+    let step = |action, lines: usize| Step {
         has_text: true,
-        has_answer: false,
-        parallel: false,
+        ..Step::new(action, (lines % 5) as u8, lines)
     };
     let steps: Vec<Step> =
         (0..2_500).map(|number: usize| step((number % 7) as u8, 4 + number % 9)).collect();
@@ -725,7 +977,8 @@ fn a_long_history_takes_no_quadratic_work() {
     assert!(fitted.tokens() <= 60_000);
 }
 
-/// Checks recorded sessions, if the folder with them is next to the repository.
+/// Checks recorded sessions, if the folder with them is next to the repository: the short ones at half of their tokens, and if
+/// the environment has PANNIER_LONG, all of them with every profile, at several budgets.
 #[test]
 fn recorded_sessions_keep_the_invariants() {
     let ancestors = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(3).take(2);
@@ -733,6 +986,11 @@ fn recorded_sessions_keep_the_invariants() {
     let Some(entries) = folders.into_iter().find_map(|folder| fs::read_dir(folder).ok()) else {
         eprintln!("skipped: there are no recorded sessions");
         return;
+    };
+    let is_long = std::env::var_os("PANNIER_LONG").is_some();
+    let (profiles, shares) = match is_long {
+        true => (&PROFILES[..], &[0.2, 0.35, 0.5, 0.7][..]),
+        false => (&PROFILES[1..2], &[0.5][..]),
     };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
@@ -744,15 +1002,20 @@ fn recorded_sessions_keep_the_invariants() {
             () => continue,
         };
         let text = fs::read_to_string(&path).unwrap();
-        // Long ones take long to check in full.
-        if text.len() > 60_000 {
+        if text.len() > 60_000 && !is_long {
             continue;
         }
         let mut history: Value = serde_json::from_str(&text).unwrap();
         // An empty one is sent as it is, but the rules reject it.
         history.as_object_mut().unwrap().retain(|name, value| name != "system" || value != "");
-        let tokens: i64 = read(provider, &text).items().iter().map(|item| item.tokens()).sum();
-        check_session(provider, &history, tokens / 2, "balanced", (None, ""))
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let tokens = tokens_of(provider, &text);
+        for (profile, share) in
+            profiles.iter().flat_map(|profile| shares.iter().map(move |share| (profile, share)))
+        {
+            let available = (tokens as f64 * share) as i64;
+            let refused = check_session(provider, &history, available, profile, (None, ""))
+                .unwrap_or_else(|error| panic!("{name} {profile} {share}: {error}"));
+            assert!(refused == 0 || *share < 0.5, "{name} {profile} {share}: {refused} refused");
+        }
     }
 }

@@ -72,9 +72,9 @@ pub struct SessionLog {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct History {
-    /// The last request with its response: a JSON object with `messages` or `input`.
+    /// The next request of the agent: a JSON object with `messages` or `input`.
     pub json: String,
-    /// The requests, in order.
+    /// The requests with a response, in order.
     pub requests: Vec<RecordedRequest>,
 }
 
@@ -107,18 +107,19 @@ impl SessionLog {
     ///
     /// # Errors
     ///
-    /// [`ChatError::NothingToSend`] if the log has no message of the user.
+    /// [`ChatError::NothingToSend`] if the log has no message.
     pub fn read(format: LogFormat, text: &str) -> Result<Self, ChatError> {
         let (lines, skipped_lines) = lines(text);
         let mut histories = match format {
             LogFormat::ClaudeCode => claude_code::histories(&lines),
             LogFormat::Codex => codex::histories(&lines),
         };
-        histories.retain(|history| !history.requests.is_empty());
+        // The list of messages is the end of a request.
+        histories.retain(|history| !history.json.ends_with("[]}"));
         match histories.is_empty() {
             false => Ok(Self { provider: format.provider(), histories, skipped_lines }),
             true => Err(ChatError::NothingToSend {
-                problem: format!("the {format} log has no request with a response"),
+                problem: format!("the {format} log has no message"),
             }),
         }
     }

@@ -75,9 +75,15 @@ impl RecordedSession {
             return Ok(vec![Self::read_messages(name.to_owned(), text, &[], reader)?]);
         };
         let mut sessions = Vec::new();
-        for (history, number) in SessionLog::read(format, text)?.histories.iter().zip(1..) {
+        let log = SessionLog::read(format, text)?;
+        let answered = log.histories.iter().filter(|history| !history.requests.is_empty());
+        for (history, number) in answered.zip(1..) {
             let name = if number == 1 { name.to_owned() } else { format!("{name}#{number}") };
             sessions.push(Self::read_messages(name, &history.json, &history.requests, reader)?);
+        }
+        if sessions.is_empty() {
+            let problem = format!("the {format} log has no request with a response");
+            return Err(ChatError::NothingToSend { problem });
         }
         Ok(sessions)
     }

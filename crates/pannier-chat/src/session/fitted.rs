@@ -184,7 +184,7 @@ impl<'s, 't> Fitted<'s, 't> {
             });
         }
         let (_, first_changed) = fold.change();
-        let last_unchanged = last_unchanged(transcript.provider, fold);
+        let last_unchanged = last_unchanged(transcript, fold);
         let (tokens, is_batch) = (fold.total(), first_changed.is_some());
         let omitted = fold.omitted_turns().to_vec();
         let (sent, _) = fold.change();
@@ -359,10 +359,10 @@ impl<'s, 't> Fitted<'s, 't> {
             }
             let note = self.note.as_ref().filter(|(task, _)| *task == index);
             let bodies = own.iter().map(|cut| (cut.part, cut.text.as_str()));
+            // Everything else stays as the client wrote it.
             if note.is_none()
                 && breakpoints.is_empty()
-                && !own.is_empty()
-                && !is_rewritten(provider, &message)
+                && (own.is_empty() || !is_rewritten(provider, &message))
                 && message.write_with_bodies(bodies, text)
             {
                 return true;
@@ -397,19 +397,24 @@ fn hash_of(strings: &[&[u8]]) -> u64 {
     hasher.digest()
 }
 
-fn last_unchanged(provider: Provider, fold: &Fold) -> Option<BlockPosition> {
+fn last_unchanged(transcript: &Transcript<'_>, fold: &Fold) -> Option<BlockPosition> {
     let (sent, first_changed) = fold.change();
     let last = first_changed.unwrap_or(sent);
     let unchanged = || fold.blocks[..last].iter().filter(|block| !block.is_gone);
     let message = unchanged().next_back()?.message;
-    let mut messages = 0;
-    let mut previous = None;
-    for block in unchanged() {
-        messages += usize::from(previous != Some(block.message));
-        previous = Some(block.message);
-    }
-    let is_block = matches!(provider, Provider::Anthropic | Provider::Gemini);
+    let omitted = fold.omitted_turns();
+    let is_sent = |index: &usize| {
+        let turn = omitted.partition_point(|turn| turn.end <= *index);
+        transcript.messages[*index].rejection_rule.is_none()
+            && omitted.get(turn).is_none_or(|turn| *index < turn.start)
+    };
+    // An empty result has no part, but is sent as a block.
+    let end = fold.blocks.get(last).map_or(fold.messages, |block| block.message).max(message + 1);
+    let is_empty = |index: &usize| transcript.messages[*index].is_empty_tool_result();
+    let empty: Vec<usize> = (0..end).filter(|index| is_empty(index) && is_sent(index)).collect();
+    let message = empty.last().map_or(message, |last| message.max(*last));
+    let is_block = matches!(transcript.provider, Provider::Anthropic | Provider::Gemini);
     let note = fold.note().filter(|(task, _)| is_block && message > *task);
-    let block = unchanged().count() + usize::from(note.is_some()) - 1;
-    Some(BlockPosition { block, message: messages - 1 })
+    let block = unchanged().count() + empty.len() + usize::from(note.is_some()) - 1;
+    Some(BlockPosition { block, message: (0..=message).filter(is_sent).count() - 1 })
 }

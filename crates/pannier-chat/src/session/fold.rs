@@ -47,6 +47,8 @@ pub(super) struct Block {
 #[derive(Clone, Debug)]
 struct ToolResult {
     block: usize,
+    /// The last block that refers to it because it has the same content; otherwise its own.
+    last_copy: usize,
     /// Its number among all results.
     number: usize,
     /// Its names, each once.
@@ -314,6 +316,9 @@ impl Fold {
         for result in first_result..self.results.len() {
             if self.sent_tokens > share(self.base, step.options.pressure) {
                 self.shorten_new(result, step);
+            } else {
+                let block = self.results[result].block;
+                self.seen_results.insert(self.blocks[block].hash, block);
             }
         }
         if self.is_over() {
@@ -452,7 +457,8 @@ impl Fold {
                 }
             }
         }
-        self.results.push(ToolResult { block, number: self.result_count, names, call });
+        let (last_copy, number) = (block, self.result_count);
+        self.results.push(ToolResult { block, last_copy, number, names, call });
         self.result_count += 1;
     }
 }

@@ -182,7 +182,7 @@ impl<'c> ChatSession<'c> {
         fold
     }
 
-    /// Returns an error with a sufficient budget if a request exceeds its budget.
+    /// Returns an error if a request exceeds its budget. It names a budget that suffices, while one token less does not.
     fn check(
         &self,
         fold: &Fold,
@@ -200,6 +200,14 @@ impl<'c> ChatSession<'c> {
                 break;
             }
             required_tokens = fold.total();
+        }
+        let mut refused_tokens = available(budget);
+        while refused_tokens + 1 < required_tokens {
+            let tokens = refused_tokens.midpoint(required_tokens);
+            match self.fold(transcript, tokens).is_over() {
+                true => refused_tokens = tokens,
+                false => required_tokens = tokens,
+            }
         }
         Err(ChatError::SessionOverBudget {
             required_tokens,

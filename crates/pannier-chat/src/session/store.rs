@@ -1,8 +1,10 @@
 //! Keeps the content of cut blocks in files, for sessions whose history is gone.
 //!
 //! A file has the hash of its content as its name, so equal blocks are stored once and an id finds its file by its digits.
-//! Files are readable by their owner alone. Old files, and the oldest beyond a total size, are removed after each addition.
+//! Files are readable by their owner alone. Old files, and the oldest beyond a total size, are removed after each addition, but
+//! never those of its request.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -45,7 +47,8 @@ impl RecallStore {
         Self { folder: folder.into(), options }
     }
 
-    /// Adds the content of all cut blocks of a request, and removes old files. The caller passes the current time.
+    /// Adds the content of all cut blocks of a request, and removes old files of other requests. The caller passes the current
+    /// time.
     ///
     /// # Errors
     ///
@@ -64,21 +67,26 @@ impl RecallStore {
         create_private(&self.folder).map_err(failed("write", &self.folder))?;
         let lock = self.folder.join(LOCK);
         let _lock = FileLock::acquire(&lock).map_err(failed("lock", &lock))?;
-        let mut omitted = None;
+        let (mut omitted, mut named) = (None, BTreeSet::new());
         for cut in fitted.cuts() {
             if cut.form == CutForm::Omitted && omitted.replace(&cut.id) == Some(&cut.id) {
                 continue;
             }
             let Some(content) = fitted.content(cut) else { continue };
-            let path = self.path(&BlockHash::new(&content).digits());
-            // A file of this length has the same content. After a power failure it may be empty.
-            let is_stored = |file: fs::Metadata| file.len() == content.len() as u64;
-            if !fs::metadata(&path).is_ok_and(is_stored) {
+            let digits = BlockHash::new(&content).digits();
+            let path = self.path(&digits);
+            // After a power failure, a file may be empty.
+            if fs::read(&path).is_ok_and(|stored| stored == content.as_bytes()) {
+                // Its age is that of the last request that named it.
+                let file = fs::File::options().write(true).open(&path);
+                file.and_then(|file| file.set_modified(now)).map_err(failed("write", &path))?;
+            } else {
                 replace_private_file_unsynced(&path, content.as_bytes())
                     .map_err(failed("write", &path))?;
             }
+            named.insert(digits);
         }
-        self.remove_old(now);
+        self.remove_old(&named, now);
         Ok(())
     }
 
@@ -124,13 +132,14 @@ impl RecallStore {
         files
     }
 
-    /// Removes files that are too old, and the oldest ones beyond the maximum size.
-    fn remove_old(&self, now: SystemTime) {
+    /// Removes files that are too old, and the oldest ones beyond the maximum size, except those with these names.
+    fn remove_old(&self, named: &BTreeSet<String>, now: SystemTime) {
         let mut bytes = 0_u64;
         for file in self.files().into_iter().rev() {
             bytes = bytes.saturating_add(file.bytes);
             let age = now.duration_since(file.written).unwrap_or_default();
-            if bytes > self.options.max_bytes || age > self.options.max_age {
+            let is_old = bytes > self.options.max_bytes || age > self.options.max_age;
+            if is_old && !named.contains(&file.name) {
                 // A file that cannot be removed now is tried again after the next addition.
                 let _ = fs::remove_file(self.path(&file.name));
             }

@@ -76,7 +76,7 @@ pub(crate) struct Chat {
 
     /// Store cut blocks for `chat recall` [default: .pannier/recall]
     ///
-    /// At most 256 MB and 30 days; see --store-bytes and --store-days.
+    /// At most 256 MB and 30 days since a request named them; see --store-bytes and --store-days.
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = RECALL_FOLDER,
         value_hint = ValueHint::DirPath, help_heading = "Advanced", hide_short_help = true)]
     store: Option<PathBuf>,
@@ -109,8 +109,9 @@ enum ChatCommand {
 
 /// Print a cut block by its recall id
 ///
-/// Prints the exact content: a text, the output of a tool, the arguments of a call, or omitted messages as JSON. It comes
-/// from the history, or from the store if the history is gone.
+/// Prints the whole content: a text, the output of a tool, the arguments of a call, or omitted messages as JSON. Texts are
+/// exact; arguments that are an object are equal JSON, and the parts of an output are joined by line breaks. The content
+/// comes from the history, or from the store if the history is gone.
 #[derive(Args, Debug)]
 struct Recall {
     #[command(flatten)]

@@ -36,6 +36,9 @@ const SHORT_TEXT_CHARS: usize = 160;
 const RESULT_HEAD_PERCENT: usize = 80;
 const TEXT_HEAD_PERCENT: usize = 60;
 
+/// The maximum tokens of a note about omitted turns.
+const NOTE_TOKENS: i64 = 40;
+
 /// The newest turns that are never left out.
 const KEEP_TURNS: usize = 2;
 
@@ -85,17 +88,20 @@ impl Fold {
         let ToolResult { block: index, call, .. } = self.results[result];
         let block = &self.blocks[index];
         let (tokens, hash, part) = (block.tokens, block.hash, step.part(block));
+        let cap = self.cap(call, step.options);
         if tokens > MIN_DUPLICATE_TOKENS {
             let step = step.because(CutReason::SameResult);
             let earlier = self.seen_results.insert(hash, index);
-            let is_sent = |earlier: &usize| {
-                let form = self.blocks[*earlier].cut.as_ref().map(|(form, ..)| *form);
-                !self.blocks[*earlier].is_gone && matches!(form, None | Some(CutForm::HeadAndTail))
-            };
-            if earlier.as_ref().is_some_and(is_sent)
+            let position = earlier.and_then(|earlier| {
+                self.results.binary_search_by_key(&earlier, |result| result.block).ok()
+            });
+            if let Some(position) = position.filter(|earlier| self.is_as_whole(*earlier, cap, step))
                 && self.cut(index, CutForm::Duplicate, form::duplicate(&self.ids.id(hash)), step)
             {
-                self.seen_results.extend(earlier.map(|earlier| (hash, earlier)));
+                // The earlier result now stands for both, so that the later call does not supersede it.
+                let earlier = &mut self.results[position];
+                earlier.last_copy = index;
+                self.seen_results.insert(hash, earlier.block);
                 return;
             }
         }
@@ -112,13 +118,28 @@ impl Fold {
         {
             return;
         }
-        let options = step.options;
-        let cap = if kind == CallKind::Read { options.read_cap } else { options.result_cap };
-        let cap = share(self.base, cap).max(options.min_cap_tokens);
         if tokens > cap {
             let step = step.because(CutReason::NewResult);
             self.cut_head_and_tail(index, cap, RESULT_HEAD_PERCENT, step);
         }
+    }
+
+    /// Returns the tokens above which the new result of a call is cut.
+    fn cap(&self, call: Option<usize>, options: &SessionOptions) -> i64 {
+        let is_read = call.is_some_and(|call| self.calls[call].kind == CallKind::Read);
+        let cap = if is_read { options.read_cap } else { options.result_cap };
+        share(self.base, cap).max(options.min_cap_tokens)
+    }
+
+    /// Returns whether an earlier result is sent with as much of its text as a new one with the same text and this cap.
+    fn is_as_whole(&self, earlier: usize, cap: i64, step: Step<'_, '_>) -> bool {
+        let ToolResult { block, call, .. } = self.results[earlier];
+        let block = &self.blocks[block];
+        let is_as_cut = |(form, reason, _): &(CutForm, CutReason, String)| {
+            (*form, *reason) == (CutForm::HeadAndTail, CutReason::NewResult)
+                && self.cap(call, step.options) == cap
+        };
+        !block.is_gone && block.cut.as_ref().is_none_or(is_as_cut)
     }
 
     /// Cuts a block to its beginning and end, in at most `cap` tokens.
@@ -178,10 +199,13 @@ impl Fold {
         }
     }
 
-    /// Returns whether a call is one of the newest edits.
+    /// Returns the newest edits.
+    fn kept_edits(&self, step: Step<'_, '_>) -> &[usize] {
+        &self.edits[self.edits.len().saturating_sub(step.options.keep_edits)..]
+    }
+
     fn is_kept_edit(&self, index: usize, step: Step<'_, '_>) -> bool {
-        let start = self.edits.len().saturating_sub(step.options.keep_edits);
-        self.edits[start..].contains(&index)
+        self.kept_edits(step).contains(&index)
     }
 
     /// Cuts blocks down to the low-water mark: replaced plans and writes, results by density, long inputs, long texts. If
@@ -289,8 +313,8 @@ impl Fold {
     }
 
     fn evidence(&self, result: &ToolResult) -> Evidence {
-        let ToolResult { block, number, names, call } = result;
-        let is_later = |last: Option<&usize>| last.is_some_and(|last| last > block);
+        let ToolResult { block, last_copy, number, names, call } = result;
+        let is_later = |last: Option<&usize>| last.is_some_and(|last| last > last_copy);
         let is_used = |name: &&Name| {
             let occurrences = self.names.occurrences(name);
             occurrences.last_use as usize > *block && occurrences.blocks <= MAX_USED_BLOCKS
@@ -334,7 +358,8 @@ impl Fold {
 
     /// Cuts further, because a batch did not suffice: old results to stubs, inputs and old texts to their beginnings, half
     /// of the way to the low-water mark; the newest result to the remaining budget. Then it leaves out the oldest turns,
-    /// down to the low-water mark. The newest edits come last, and only down to the budget.
+    /// down to the low-water mark, and the newest result. The newest edits come last, and only down to the budget: first
+    /// their inputs, then their turns.
     pub(super) fn cut_hard(&mut self, step: Step<'_, '_>) {
         let low = share(self.base, step.options.low_water).min(self.limit);
         let target = low + (self.limit - low) / 2;
@@ -361,11 +386,12 @@ impl Fold {
                 self.blocks[index].is_minimal = true;
             }
         }
-        self.cut_inputs_hard(step, self.limit, true);
-        self.leave_out_turns(step);
+        self.leave_out_turns(step, false);
         if let Some(newest) = newest.filter(|_| self.is_over()) {
             self.cut_to_stub(newest, step);
         }
+        self.cut_inputs_hard(step, self.limit, true);
+        self.leave_out_turns(step, true);
     }
 
     fn cut_inputs_hard(&mut self, step: Step<'_, '_>, target: i64, kept_edits: bool) {
@@ -381,18 +407,26 @@ impl Fold {
         }
     }
 
-    /// Leaves out the oldest turns, up to a pinned message or the thinking of the current turn. So the number of turns
-    /// determines what was left out.
-    fn leave_out_turns(&mut self, step: Step<'_, '_>) {
+    /// Leaves out the oldest turns, up to a pinned message, the thinking of the current turn, or a kept edit unless those are
+    /// left out, too. So the number of turns determines what was left out.
+    fn leave_out_turns(&mut self, step: Step<'_, '_>, kept_edits: bool) {
         let Some(task) = self.task.filter(|_| self.is_over()) else { return };
-        let target = share(self.base, step.options.low_water).min(self.limit);
+        let low = share(self.base, step.options.low_water).min(self.limit);
+        // Edits are left out down to the budget, with space for the note.
+        let target = if kept_edits { low.max(self.limit - NOTE_TOKENS) } else { low };
         let mut gone = self.gone_turns;
         let is_open = self.open_turn.is_some();
         let end = (self.turns.len() + usize::from(is_open)).saturating_sub(KEEP_TURNS);
         while gone < end.min(self.turns.len()) && self.sent_tokens > target {
             let Turn { start, end, has_thinking, .. } = self.turns[gone];
             let has_pin = self.pins.iter().any(|pin| (start..end).contains(pin));
-            if has_thinking && start > self.last_user || has_pin || start < task {
+            let mut edits = self.kept_edits(step).iter();
+            let has_edit = edits.any(|edit| (start..end).contains(&self.blocks[*edit].message));
+            if has_thinking && start > self.last_user
+                || has_pin
+                || has_edit && !kept_edits
+                || start < task
+            {
                 break;
             }
             let own = step.messages[start..end].iter();
