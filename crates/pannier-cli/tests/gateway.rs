@@ -142,7 +142,7 @@ fn a_gateway_that_is_killed_before_it_has_counted_sends_the_same_requests() {
     };
     let steady = start(&steady);
     // The first ones are forwarded before they are counted, and the last ones must be cut.
-    for turns in [90, 95, 500, 510] {
+    for turns in [90, 95, 900, 910] {
         let body = session(turns);
         assert!(body.len() > 40_000);
         let expected = post(&steady, &body);

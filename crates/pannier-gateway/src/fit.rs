@@ -627,9 +627,9 @@ mod tests {
             (options.tokenizer, options.policy) = (Some(tokenizer.to_owned()), profile.to_owned());
             let fitter = fitter_with(&options);
             // The second time, all counts are known.
-            for _ in 0..2 {
+            for is_accepted in [false, true] {
                 let mut is_forwarded = false;
-                let decision = fitter.decide(Provider::Anthropic, &HeaderMap::new(), body.as_bytes(), || { is_forwarded = true; true });
+                let decision = fitter.decide(Provider::Anthropic, &HeaderMap::new(), body.as_bytes(), || { is_forwarded = true; is_accepted });
                 let is_unchanged = matches!(decision, Decision::Unchanged(_));
                 prop_assert!(is_unchanged || !is_forwarded, "{decision:?}");
                 let is_early = body.len() >= MIN_EARLY_BYTES && tokenizer != "script";

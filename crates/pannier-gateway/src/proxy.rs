@@ -735,11 +735,13 @@ impl Drop for UsageCheck {
         runtime.spawn(async move {
             let report =
                 report.wait_for(Option::is_some).await.ok().and_then(|report| report.clone());
-            if let Some(report) = report {
-                // A larger bound is written to a file.
-                let check = move || check(&report, reported, &metrics, &margins);
-                let _ = tokio::task::spawn_blocking(check).await;
-            }
+            // A larger bound is written to a file.
+            let check = move || {
+                if let Some(report) = report {
+                    check(&report, reported, &metrics, &margins);
+                }
+            };
+            let _ = tokio::task::spawn_blocking(check).await;
             drop(task);
         });
     }

@@ -1,4 +1,5 @@
 //! Recorded sessions, request by request, in three protocols and at three budgets. `PANNIER_DATA` names the folder of data.
+//! With `PANNIER_LONG`, long sessions are among them.
 
 use std::path::{Path, PathBuf};
 
@@ -75,6 +76,9 @@ fn request(rules: Rules, session: &Value, end: usize) -> Value {
     request
 }
 
+/// The largest file of a session that is no long one.
+const MAX_SHORT_BYTES: u64 = 40_000;
+
 /// Returns the folder of recorded sessions, if there is one.
 fn recorded_sessions() -> Option<PathBuf> {
     let data = std::env::var_os("PANNIER_DATA").map(|data| PathBuf::from(data).join("sessions"));
@@ -91,6 +95,8 @@ fn recorded_sessions_never_exceed_the_budget() {
         );
         return;
     };
+    let is_long = std::env::var_os("PANNIER_LONG").is_some_and(|long| !long.is_empty());
+    let is_taken = |path: &PathBuf| is_long || path.metadata().unwrap().len() <= MAX_SHORT_BYTES;
     for (rules, path, extension) in [
         (Rules::Anthropic, "/v1/messages", ".anthropic.json"),
         (Rules::OpenAi, "/v1/chat/completions", ".openai.json"),
@@ -99,7 +105,7 @@ fn recorded_sessions_never_exceed_the_budget() {
         let mut files: Vec<PathBuf> = std::fs::read_dir(&data)
             .unwrap()
             .map(|entry| entry.unwrap().path())
-            .filter(|path| path.to_string_lossy().ends_with(extension))
+            .filter(|path| path.to_string_lossy().ends_with(extension) && is_taken(path))
             .collect();
         files.sort();
         let provider = Provider::always(OK);
