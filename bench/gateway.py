@@ -79,6 +79,11 @@ class Client:
 
     def __init__(self, address):
         self.connection = http.client.HTTPConnection(address, timeout=60)
+        self.open()
+
+    def open(self):
+        """Connects again: the gateway closes connections that are idle for 30 seconds."""
+        self.connection.close()
         self.connection.connect()
         self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -126,6 +131,8 @@ def chat(texts):
 
 def compare(direct, gateway, path, bodies, is_first=False, headers=None, pause=0.0):
     times = ([], [])
+    direct.open()
+    gateway.open()
     for body in bodies:
         time.sleep(pause)
         for client, column in zip((direct, gateway), times, strict=True):
