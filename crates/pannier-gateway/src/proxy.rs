@@ -349,11 +349,12 @@ impl Gateway {
         let fault = || Decision::Failed("a fault of the gateway; please report it".to_owned());
         match decision.ok().flatten().unwrap_or_else(fault) {
             Decision::Unchanged(fit) => {
-                (exchange.outcome, exchange.fit) = (Outcome::Unchanged, FitState::Known(fit));
+                (exchange.outcome, exchange.fit) =
+                    (Outcome::Unchanged, FitState::Known(fit.into()));
                 Ok(body.into())
             }
             Decision::Fitted(fitted, fit) => {
-                (exchange.outcome, exchange.fit) = (Outcome::Fitted, FitState::Known(fit));
+                (exchange.outcome, exchange.fit) = (Outcome::Fitted, FitState::Known(fit.into()));
                 headers.remove(CONTENT_ENCODING);
                 headers.insert(CONTENT_LENGTH, fitted.len().into());
                 Ok(fitted.into())
@@ -418,7 +419,7 @@ fn kib(bytes: usize) -> u32 {
 #[derive(Debug)]
 enum FitState {
     None,
-    Known(Fit),
+    Known(Box<Fit>),
     Pending(oneshot::Receiver<Fit>),
 }
 
@@ -457,7 +458,7 @@ impl Exchange {
         if let FitState::Pending(pending) = &mut self.fit
             && let Ok(fit) = pending.try_recv()
         {
-            self.fit = FitState::Known(fit);
+            self.fit = FitState::Known(fit.into());
         }
         let (outcome, is_known) = (self.outcome, matches!(self.fit, FitState::Known(_)));
         let mut report = self.report.subscribe();
@@ -519,7 +520,7 @@ impl Drop for Exchange {
             let (fitter, reported) = (Arc::clone(&self.gateway.fitter), self.report.clone());
             runtime.spawn(async move {
                 let fit = match fit {
-                    FitState::Known(fit) => Some(fit),
+                    FitState::Known(fit) => Some(*fit),
                     FitState::Pending(pending) => pending.await.ok(),
                     FitState::None => None,
                 };
