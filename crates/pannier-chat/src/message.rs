@@ -406,7 +406,20 @@ impl<'t> Message<'t> {
     /// Returns its tokens. Those of a rejected message include all parts.
     pub(crate) fn tokens(&self) -> i64 {
         let is_counted = |part: &&Part<'_>| part.is_kept || self.rejection_rule.is_some();
-        let parts = self.parts.iter().filter(is_counted);
+        self.tokens_of(self.parts.iter().filter(is_counted))
+    }
+
+    /// Returns the tokens of all parts, and of the messages that were merged into it.
+    pub(crate) fn input_tokens(&self) -> i64 {
+        let merged = i64::try_from(self.merged).unwrap_or(i64::MAX);
+        let tokens = self.tokens_of(self.parts.iter());
+        tokens.saturating_add(merged.saturating_mul(TOKENS_PER_MESSAGE))
+    }
+
+    fn tokens_of<'p>(&self, parts: impl Iterator<Item = &'p Part<'t>>) -> i64
+    where
+        't: 'p,
+    {
         parts.fold(self.own_tokens, |sum, part| {
             sum.saturating_add(part.text_tokens).saturating_add(part.tokens)
         })

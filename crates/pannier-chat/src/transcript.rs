@@ -292,6 +292,15 @@ impl<'t> Transcript<'t> {
         self.fixed.iter().fold(0, |sum, field| sum.saturating_add(field.tokens))
     }
 
+    /// Returns the tokens of the whole input, with the messages and parts that are never selected.
+    pub fn input_tokens(&self) -> i64 {
+        self.messages
+            .iter()
+            .fold(self.fixed_tokens().saturating_add(PRIMING_TOKENS), |sum, message| {
+                sum.saturating_add(message.input_tokens())
+            })
+    }
+
     /// Returns the tokens of the pinned items and their groups, which are always sent.
     pub fn required_tokens(&self) -> i64 {
         let pinned = self.items().iter().filter(|item| item.is_pinned());

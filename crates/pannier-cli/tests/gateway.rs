@@ -15,9 +15,13 @@ use std::time::Duration;
 use support::HttpServer;
 
 fn gateway(upstream: &str, more: &[&str]) -> HttpServer {
+    gateway_with(upstream, "4000", "bytes/4", more)
+}
+
+fn gateway_with(upstream: &str, budget: &str, tokenizer: &str, more: &[&str]) -> HttpServer {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
-    command.args(["gateway", "--upstream", upstream, "--http", "0", "--budget", "4000"]);
-    HttpServer::start(command.args(["--tokenizer", "bytes/4"]).args(more))
+    command.args(["gateway", "--upstream", upstream, "--http", "0", "--budget", budget]);
+    HttpServer::start(command.args(["--tokenizer", tokenizer]).args(more))
 }
 
 fn folder(name: &str) -> PathBuf {
@@ -120,6 +124,35 @@ fn a_killed_gateway_keeps_the_prefix_of_its_sessions() {
         for name in ["pannier-fit", "pannier-tokens-sent", "pannier-tokens-prefix"] {
             assert_eq!(header(&answer, name), header(&expected, name), "{turns}: {name}");
         }
+    }
+}
+
+fn answer(stream: &mut TcpStream) {
+    let _ =
+        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}");
+}
+
+#[test]
+fn a_gateway_that_is_killed_before_it_has_counted_sends_the_same_requests() {
+    let (url, bodies) = provider(answer);
+    let (killed, steady) = (folder("early-killed"), folder("early-steady"));
+    let start = |folder: &Path| {
+        let state = folder.to_str().unwrap();
+        gateway_with(&url, "120000", "o200k", &["--state", state, "--recall"])
+    };
+    let steady = start(&steady);
+    // The first ones are forwarded before they are counted, and the last ones must be cut.
+    for turns in [90, 95, 900, 910] {
+        let body = session(turns);
+        assert!(body.len() > 40_000);
+        let expected = post(&steady, &body);
+        let sent = bodies.recv().unwrap();
+        // Dropping it ends the process with SIGKILL, as soon as there is a response.
+        let answer = post(&start(&killed), &body);
+        assert!(bodies.recv().unwrap() == sent, "{turns}: another request after a kill");
+        let fit = if turns < 100 { "unchanged" } else { "fitted" };
+        assert_eq!(header(&answer, "pannier-fit"), fit, "{turns}");
+        assert_eq!(header(&expected, "pannier-fit"), fit, "{turns}");
     }
 }
 

@@ -17,6 +17,9 @@ const MAX_CLIENTS: usize = 256;
 /// The number of counts of each client in one generation; there are two.
 const MAX_COUNTS: usize = 1 << 15;
 
+/// The number of counts of all clients when a request begins: about 50 MB.
+const MAX_ALL_COUNTS: usize = 1 << 20;
+
 /// Shorter texts are counted faster than they are found.
 const MIN_BYTES: usize = 64;
 
@@ -38,6 +41,10 @@ struct Counts {
 }
 
 impl Counts {
+    fn len(&self) -> usize {
+        self.recent.len() + self.older.len()
+    }
+
     fn get(&mut self, key: u128) -> Option<usize> {
         if let Some(count) = self.recent.get(&key) {
             return Some(*count);
@@ -68,10 +75,14 @@ impl KnownCounts {
         let entry = position.map(|position| clients.remove(position));
         let entry = entry.unwrap_or_else(|| (key, Arc::default()));
         let counts = Arc::clone(&entry.1);
-        if clients.len() >= MAX_CLIENTS {
-            clients.remove(0);
-        }
         clients.push(entry);
+        let len =
+            |counts: &Mutex<Counts>| counts.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let mut all: usize = clients.iter().map(|(_, counts)| len(counts)).sum();
+        while clients.len() > MAX_CLIENTS || all > MAX_ALL_COUNTS && clients.len() > 1 {
+            let (_, oldest) = clients.remove(0);
+            all = all.saturating_sub(len(&oldest));
+        }
         KnownCounter { inner, key, counts }
     }
 }
@@ -150,6 +161,44 @@ impl TokenCounter for KnownCounter<'_> {
             count
         })
     }
+
+    /// Counts the unknown texts together, because the inner counter may use several threads.
+    fn count_distinct(&self, texts: &[&str]) -> Vec<usize> {
+        let hashes: Vec<Option<u128>> = texts.iter().map(|text| self.hash(text)).collect();
+        let mut known: Vec<Option<usize>> = {
+            let mut counts = self.counts();
+            hashes.iter().map(|hash| counts.get((*hash)?)).collect()
+        };
+        let unknown = texts.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let unknown: Vec<&str> = unknown.map(|(text, _)| *text).collect();
+        let mut new = self.inner.count_distinct(&unknown).into_iter();
+        let mut counts = self.counts();
+        for (known, hash) in known.iter_mut().zip(hashes).filter(|(known, _)| known.is_none()) {
+            *known = new.next();
+            if let (Some(hash), Some(count)) = (hash, *known) {
+                counts.insert(hash, count);
+            }
+        }
+        known.into_iter().map(Option::unwrap_or_default).collect()
+    }
+}
+
+/// Counts one text after the other, on this thread.
+#[derive(Debug)]
+pub(crate) struct OneByOne<'c>(pub(crate) &'c dyn TokenCounter);
+
+impl TokenCounter for OneByOne<'_> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn exactness(&self) -> Exactness {
+        self.0.exactness()
+    }
+
+    fn count(&self, text: &str) -> usize {
+        self.0.count(text)
+    }
 }
 
 #[cfg(test)]
@@ -200,6 +249,21 @@ mod tests {
     }
 
     #[test]
+    fn texts_are_counted_together_and_once() {
+        let (secret, known) = (Secret::random().unwrap(), KnownCounts::default());
+        let calls = Calls::default();
+        let counter = known.counter(&secret.client(&HeaderMap::new()), &calls);
+        let long = ["one long text ", "another text "].map(|text| text.repeat(20));
+        let texts = [long[0].as_str(), "short", &long[1]];
+        for total in [3, 4] {
+            let counts: Vec<usize> = texts.map(|text| BytesOverFour.count(text)).into();
+            assert_eq!(counter.count_distinct(&texts), counts);
+            assert_eq!(OneByOne(&counter).count_each(&texts[..1]), counts[..1]);
+            assert_eq!(calls.0.load(Ordering::Relaxed), total, "short texts are not remembered");
+        }
+    }
+
+    #[test]
     fn memory_is_bounded() {
         let (secret, known) = (Secret::random().unwrap(), KnownCounts::default());
         for number in 0..2 * MAX_CLIENTS {
@@ -207,6 +271,13 @@ mod tests {
             known.counter(&secret.client(&headers), &BytesOverFour);
         }
         assert_eq!(known.clients.lock().unwrap().len(), MAX_CLIENTS);
+        let full = MAX_ALL_COUNTS / MAX_COUNTS;
+        for (_, counts) in known.clients.lock().unwrap().iter().rev().take(full + 1) {
+            let counts = &mut counts.lock().unwrap();
+            (0..MAX_COUNTS).for_each(|key| counts.insert(key as u128, key));
+        }
+        known.counter(&secret.client(&HeaderMap::new()), &BytesOverFour);
+        assert_eq!(known.clients.lock().unwrap().len(), full + 1, "the last ones and the new one");
         let mut counts = Counts::default();
         (0..3 * MAX_COUNTS).for_each(|number| counts.insert(number as u128, number));
         assert!(counts.recent.len() + counts.older.len() <= 2 * MAX_COUNTS);

@@ -6,25 +6,45 @@ use axum::body::Bytes;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_ENCODING;
 
-/// Decodes a body, or returns `None` if its encoding is not known, it is damaged, or it exceeds `max_bytes`.
-pub(crate) fn decode(headers: &HeaderMap, body: &Bytes, max_bytes: usize) -> Option<Bytes> {
+/// Why a body is not decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DecodeError {
+    /// It has an encoding that is not known, or several.
+    Unknown,
+    /// It is damaged.
+    Damaged,
+    /// It is longer than the bound.
+    TooLong,
+}
+
+/// Decodes a body of at most `max_bytes`.
+pub(crate) fn decode(
+    headers: &HeaderMap,
+    body: &Bytes,
+    max_bytes: usize,
+) -> Result<Bytes, DecodeError> {
     let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
-    let Some(encoding) = encodings.next() else { return Some(body.clone()) };
+    let Some(encoding) = encodings.next() else { return Ok(body.clone()) };
     // Several encodings on top of each other are legal, and nobody sends them.
     if encodings.next().is_some() {
-        return None;
+        return Err(DecodeError::Unknown);
     }
-    let decoded = match encoding.to_str().ok()?.trim().to_ascii_lowercase().as_str() {
-        "identity" => return Some(body.clone()),
+    let encoding = encoding.to_str().unwrap_or("?").trim().to_ascii_lowercase();
+    let decoded = match encoding.as_str() {
+        "identity" => return Ok(body.clone()),
         "gzip" | "x-gzip" => read(flate2::read::MultiGzDecoder::new(&body[..]), max_bytes),
         "deflate" => read(flate2::read::ZlibDecoder::new(&body[..]), max_bytes),
-        "zstd" => {
-            let decoder = ruzstd::decoding::StreamingDecoder::new(&body[..]).ok()?;
-            read(decoder, max_bytes)
-        }
-        _ => return None,
+        "zstd" => match ruzstd::decoding::StreamingDecoder::new(&body[..]) {
+            Ok(decoder) => read(decoder, max_bytes),
+            Err(_) => return Err(DecodeError::Damaged),
+        },
+        _ => return Err(DecodeError::Unknown),
     };
-    decoded.ok().filter(|decoded| decoded.len() <= max_bytes).map(Bytes::from)
+    let decoded = decoded.map_err(|_| DecodeError::Damaged)?;
+    match decoded.len() > max_bytes {
+        true => Err(DecodeError::TooLong),
+        false => Ok(Bytes::from(decoded)),
+    }
 }
 
 fn read(decoder: impl Read, max_bytes: usize) -> io::Result<Vec<u8>> {
@@ -56,10 +76,14 @@ mod tests {
         let zstd = Bytes::from(ruzstd::encoding::compress_to_vec(&text[..], level));
         for (name, body) in [("gzip", &gzip), ("deflate", &zlib), ("ZSTD", &zstd)] {
             assert_eq!(decode(&headers(name), body, text.len()).unwrap(), text, "{name}");
-            assert!(decode(&headers(name), body, text.len() - 1).is_none(), "{name}");
-            assert!(decode(&headers(name), &body.slice(..20), text.len()).is_none(), "{name}");
+            let short = decode(&headers(name), body, text.len() - 1);
+            assert_eq!(short, Err(DecodeError::TooLong), "{name}");
+            let damaged = decode(&headers(name), &body.slice(..20), text.len());
+            assert_eq!(damaged, Err(DecodeError::Damaged), "{name}");
         }
         assert_eq!(decode(&HeaderMap::new(), &gzip, 0).unwrap(), gzip);
-        assert!(decode(&headers("br"), &gzip, 1 << 20).is_none());
+        for unknown in ["br", "gzip, gzip"] {
+            assert_eq!(decode(&headers(unknown), &gzip, 1 << 20), Err(DecodeError::Unknown));
+        }
     }
 }

@@ -1,19 +1,21 @@
 //! The decision about the body of a request.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Bytes;
 use axum::http::HeaderMap;
 use pannier::ops::default_tokenizer;
 use pannier::{ContextBudget, Policy, TokenCounter};
-use pannier_chat::{ChatError, ChatInput, ChatSession, Fitted, Provider, SentBlock};
+use pannier_chat::{
+    ChatError, ChatInput, ChatSession, Fitted, Provider, Repair, SentBlock, Transcript,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::counts::KnownCounts;
+use crate::counts::{KnownCounts, OneByOne};
 use crate::identity::{Client, Secret, hex};
-use crate::ledger::{Entry, Ledger, Session, history_hashes};
+use crate::ledger::{CutRecord, Entry, Ledger, RepairRecord, Session, history_hashes};
 use crate::margin::Margins;
 use crate::recall::Recall;
 use crate::{GatewayError, GatewayOptions};
@@ -23,7 +25,10 @@ const MIN_EARLY_BYTES: usize = 32 << 10;
 
 /// The priority of a thread that no request waits for, from 0 (that of others) to 19.
 #[cfg(target_os = "linux")]
-const BACKGROUND_PRIORITY: i32 = 10;
+const BACKGROUND_PRIORITY: i32 = 19;
+
+/// The number of repairs in a receipt.
+const MAX_REPAIRS: usize = 100;
 
 /// The longest name of a model that is remembered.
 const MAX_MODEL_CHARS: usize = 128;
@@ -39,17 +44,43 @@ pub(crate) enum Decision {
     NotVisible(&'static str),
     /// It exceeds the budget after all cuts. This budget would do.
     OverBudget { smallest_budget: i64 },
+    /// Decoded, it exceeds the bound on bodies.
+    TooLong,
     /// It cannot be read.
     Failed(String),
 }
 
-/// A request that fits, and its session.
-#[derive(Clone, Debug)]
+/// A request that fits, and what is recorded about it once its provider has taken it.
+#[derive(Debug)]
 pub(crate) struct Fit {
+    figures: Figures,
+    session: Arc<Session>,
+    entry: Entry,
+}
+
+impl Fit {
+    /// Returns what is known about a request that is not recorded.
+    pub(crate) fn unrecorded(self) -> Report {
+        let Self { figures, session, entry } = self;
+        Report {
+            figures,
+            session,
+            model: entry.model,
+            repairs: entry.repairs.len(),
+            receipt: String::new(),
+        }
+    }
+}
+
+/// What is reported about a request that fits.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
     pub(crate) figures: Figures,
     pub(crate) session: Arc<Session>,
     pub(crate) model: String,
-    /// The name of the receipt.
+    /// The number of messages that are changed because the provider would refuse them.
+    pub(crate) repairs: usize,
+    /// The name of the receipt; empty if the request is not recorded.
     pub(crate) receipt: String,
 }
 
@@ -71,11 +102,11 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    fn new(fitted: &Fitted<'_, '_>) -> Self {
-        let saved: i64 = fitted.cuts().iter().map(|cut| cut.tokens_before - cut.tokens_after).sum();
+    fn new(fitted: &Fitted<'_, '_>, tokens_in: i64) -> Self {
+        let is_whole = fitted.cuts().is_empty();
         Self {
-            tokens_in: fitted.tokens() + saved,
-            tokens_sent: fitted.tokens(),
+            tokens_in,
+            tokens_sent: if is_whole { tokens_in } else { fitted.tokens() },
             cuts: fitted.cuts().len(),
             is_batch: fitted.is_batch(),
             ..Self::default()
@@ -104,6 +135,8 @@ pub(crate) struct Fitter {
     ledger: Arc<Ledger>,
     margins: Arc<Margins>,
     recall: Option<Arc<Recall>>,
+    /// Held while a forwarded request is counted: one at a time leaves the processors to the others.
+    background: Mutex<()>,
 }
 
 impl Fitter {
@@ -125,20 +158,22 @@ impl Fitter {
             ledger,
             margins,
             recall,
+            background: Mutex::default(),
         };
-        fitter.context_budget(0, options.margin_percent)?;
+        fitter.context_budget(options.budget, 0, options.margin_percent)?;
         Ok(fitter)
     }
 
-    /// Returns the budget of a request that reserves some tokens for its response.
+    /// Returns the budget of a request that reserves some tokens of a window for its response.
     fn context_budget(
         &self,
+        window: i64,
         reserve: i64,
         margin_percent: f64,
     ) -> Result<ContextBudget, pannier::Error> {
         // A budget with this margin is checked, but sessions do not subtract it.
         let budget = |target| {
-            ContextBudget::builder(self.budget, target)
+            ContextBudget::builder(window, target)
                 .output_reserve(reserve)
                 .estimation_safety_margin_percent(margin_percent)
                 .build()
@@ -151,13 +186,13 @@ impl Fitter {
     /// Decides about a body. The text is that of the body, decoded.
     ///
     /// Calls `forward` as soon as it is certain that the decision will be [`Decision::Unchanged`], if that is before the
-    /// texts are counted.
+    /// texts are counted. If it returns `false`, the request is not forwarded before that.
     pub(crate) fn decide(
         &self,
         provider: Provider,
         headers: &HeaderMap,
         body: &[u8],
-        forward: impl FnOnce(),
+        forward: impl FnOnce() -> bool,
     ) -> Decision {
         let Ok(text) = std::str::from_utf8(body) else {
             return Decision::Failed("the body is not UTF-8".to_owned());
@@ -184,13 +219,14 @@ impl Fitter {
         provider: Provider,
         headers: &HeaderMap,
         text: &str,
-        forward: impl FnOnce(),
+        forward: impl FnOnce() -> bool,
     ) -> Result<Decision, ChatError> {
         let input = ChatInput::open(text, Some(provider), None)?;
-        let reserve = input.max_output_tokens().unwrap_or(0);
-        if reserve >= self.budget {
-            return Ok(Decision::OverBudget { smallest_budget: reserve.saturating_add(1) });
+        // Lists, logs and lines of messages are chats, too, but no requests.
+        if !text.trim_start().starts_with('{') || !std::ptr::eq(input.text(), text) {
+            return Ok(Decision::Failed("the body is not a JSON object".to_owned()));
         }
+        let reserve = input.max_output_tokens().unwrap_or(0);
         let counter = match &self.tokenizer {
             Some(counter) => Cow::Borrowed(counter),
             None => Cow::Owned(counter_of(&input)),
@@ -207,7 +243,9 @@ impl Fitter {
         let protocol = protocol_name(provider);
         let hashes = history_hashes(&client, protocol, &transcript.message_digests());
         let session = self.ledger.session(&hashes, || self.margins.percent(&model));
-        let budget = self.context_budget(reserve, session.margin_percent)?;
+        // With less, no budget leaves a token for the request.
+        let window = self.budget.max(reserve.saturating_add(1));
+        let limits = Limits { reserve, margin_percent: session.margin_percent };
         let options = self.policy.session().cloned().unwrap_or_default();
         let mut fold = ChatSession::new(options, &counter);
         // Only an agent with a key can recall.
@@ -216,46 +254,29 @@ impl Fitter {
             fold = fold.without_recall();
         }
         if bound.is_some() {
-            if text.len() >= MIN_EARLY_BYTES && fold.is_below_pressure(&transcript, &budget) {
-                forward();
-                after_others(|| transcript.count_with(&counter));
+            if text.len() >= MIN_EARLY_BYTES
+                && window == self.budget
+                && fold.is_below_pressure(&transcript, &self.budget_of(window, limits)?)
+                && forward()
+            {
+                self.after_others(|| transcript.count_with(&OneByOne(&counter)));
             } else {
                 transcript.count_with(&counter);
             }
         }
-        let fitted = match fold.fit(&transcript, &budget) {
-            Ok(fitted) => fitted,
-            Err(ChatError::SessionOverBudget { smallest_budget, .. }) => {
-                let smallest_budget = with_margin(smallest_budget, session.margin_percent);
+        let fitted = match self.fit_window(&fold, &transcript, window, limits)? {
+            Ok(fitted) if window == self.budget => fitted,
+            Ok(_) => return Ok(Decision::OverBudget { smallest_budget: window }),
+            Err(larger) => {
+                let smallest_budget = self.sufficient(&fold, &transcript, larger, limits)?;
                 return Ok(Decision::OverBudget { smallest_budget });
             }
-            Err(error) => return Err(error),
         };
         // A request that nothing is cut of is the client's own, also if the provider will refuse it.
         let body = (!fitted.cuts().is_empty()).then(|| Bytes::from(fitted.json()));
-        let mut figures = Figures::new(&fitted);
-        let body_in = body_hash(&client, text.as_bytes());
-        let recorded = self.ledger.record(
-            &session,
-            Entry {
-                hashes: &hashes,
-                protocol,
-                model: &model,
-                tokenizer: counter.name(),
-                policy: &self.policy_name,
-                budget: self.budget,
-                body_sent: body.as_ref().map_or_else(|| body_in.clone(), |b| body_hash(&client, b)),
-                body_in,
-                fit: if body.is_some() { "fitted" } else { "unchanged" },
-                tokens_in: figures.tokens_in,
-                tokens_sent: figures.tokens_sent,
-                is_batch: figures.is_batch,
-                cuts: fitted.cuts(),
-                blocks: blocks(&model, &fitted),
-            },
-        );
+        let figures = Figures::new(&fitted, transcript.input_tokens());
         if let (Some(recall), Some(credential)) = (&self.recall, &credential)
-            && (recorded.has_new_cuts || !session.is_stored())
+            && (session.has_new_cuts(fitted.cuts()) || !session.is_stored())
         {
             let added = recall.add(credential, &fitted);
             if let Err(error) = &added {
@@ -263,27 +284,120 @@ impl Fitter {
             }
             session.set_stored(added.is_ok());
         }
-        (figures.tokens_prefix, figures.tokens_in_prefix) =
-            (recorded.tokens_prefix, recorded.tokens_in_prefix);
-        let fit = Fit { figures, session, model, receipt: recorded.receipt };
+        let body_in = body_hash(&client, text.as_bytes());
+        let entry = Entry {
+            hashes,
+            protocol,
+            tokenizer: counter.name().to_owned(),
+            policy: self.policy_name.clone(),
+            budget: self.budget,
+            body_sent: body.as_ref().map_or_else(|| body_in.clone(), |b| body_hash(&client, b)),
+            body_in,
+            fit: if body.is_some() { "fitted" } else { "unchanged" },
+            tokens_in: figures.tokens_in,
+            tokens_sent: figures.tokens_sent,
+            is_batch: figures.is_batch,
+            cuts: fitted.cuts().iter().map(CutRecord::new).collect(),
+            repairs: if body.is_some() { repairs(&transcript) } else { Vec::new() },
+            blocks: blocks(&model, &fitted),
+            model,
+        };
+        let fit = Fit { figures, session, entry };
         Ok(match body {
             None => Decision::Unchanged(fit),
             Some(body) => Decision::Fitted(body, fit),
         })
     }
+
+    fn budget_of(&self, window: i64, limits: Limits) -> Result<ContextBudget, pannier::Error> {
+        self.context_budget(window, limits.reserve, limits.margin_percent)
+    }
+
+    /// Fits a request into a window, or returns a larger window that may be sufficient.
+    fn fit_window<'s, 't>(
+        &self,
+        fold: &ChatSession<'_>,
+        transcript: &'s Transcript<'t>,
+        window: i64,
+        limits: Limits,
+    ) -> Result<Result<Fitted<'s, 't>, i64>, ChatError> {
+        let budget = self.budget_of(window, limits)?;
+        let larger = |tokens: i64| Ok(Err(with_margin(tokens, limits.margin_percent)));
+        match fold.fit(transcript, &budget) {
+            // Sent byte for byte, it has also what the provider may refuse.
+            Ok(fitted)
+                if fitted.cuts().is_empty()
+                    && transcript.input_tokens() > budget.target_tokens() =>
+            {
+                larger(transcript.input_tokens().saturating_add(limits.reserve))
+            }
+            Err(ChatError::SessionOverBudget { smallest_budget, .. }) => larger(smallest_budget),
+            fitted => fitted.map(Ok),
+        }
+    }
+
+    /// Returns a window from this one on into which a request fits. Another window leads to other cuts, so it is tried.
+    fn sufficient(
+        &self,
+        fold: &ChatSession<'_>,
+        transcript: &Transcript<'_>,
+        mut window: i64,
+        limits: Limits,
+    ) -> Result<i64, ChatError> {
+        while let Err(larger) = self.fit_window(fold, transcript, window, limits)? {
+            if larger <= window {
+                break;
+            }
+            window = larger;
+        }
+        Ok(window)
+    }
+
+    /// Records a request that its provider has taken.
+    pub(crate) fn record(&self, fit: Fit) -> Report {
+        let Fit { mut figures, session, entry } = fit;
+        let (model, repairs) = (entry.model.clone(), entry.repairs.len());
+        let recorded = self.ledger.record(&session, entry);
+        (figures.tokens_prefix, figures.tokens_in_prefix) =
+            (recorded.tokens_prefix, recorded.tokens_in_prefix);
+        Report { figures, session, model, repairs, receipt: recorded.receipt }
+    }
+
+    /// Runs work that no request waits for, on a thread of its own that leaves the processors to the others.
+    fn after_others(&self, work: impl FnOnce() + Send) {
+        let _one = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut work = Some(work);
+        std::thread::scope(|scope| {
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || {
+                lower_priority();
+                work.take().into_iter().for_each(|work| work());
+            });
+        });
+        // No thread could be started.
+        work.take().into_iter().for_each(|work| work());
+    }
 }
 
-/// Runs work that no request waits for, on a thread of its own that leaves the processors to the others.
-fn after_others(work: impl FnOnce() + Send) {
-    let mut work = Some(work);
-    std::thread::scope(|scope| {
-        let _ = std::thread::Builder::new().spawn_scoped(scope, || {
-            lower_priority();
-            work.take().into_iter().for_each(|work| work());
-        });
-    });
-    // No thread could be started.
-    work.take().into_iter().for_each(|work| work());
+/// What is kept free of a window.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// The tokens for the response.
+    reserve: i64,
+    margin_percent: f64,
+}
+
+/// Returns the messages that a fitted request changes or lacks because the provider would refuse them.
+fn repairs(transcript: &Transcript<'_>) -> Vec<RepairRecord> {
+    // Ids of calls are between backticks, and they are contents.
+    let without_names =
+        |problem: &str| problem.split('`').step_by(2).collect::<Vec<_>>().join("\u{2026}");
+    let changed = transcript.repairs().iter().cloned();
+    let all = changed.chain(transcript.rejections()).take(MAX_REPAIRS);
+    let record = |Repair { message, problem, .. }: Repair| RepairRecord {
+        message,
+        problem: without_names(&problem),
+    };
+    all.map(record).collect()
 }
 
 /// Lets other threads run before this one, where the system has priorities of threads.
@@ -358,7 +472,7 @@ mod tests {
     }
 
     fn decide(fitter: &Fitter, provider: Provider, body: &str) -> Decision {
-        fitter.decide(provider, &HeaderMap::new(), body.as_bytes(), || {})
+        fitter.decide(provider, &HeaderMap::new(), body.as_bytes(), || true)
     }
 
     /// A request with long tool results.
@@ -412,9 +526,83 @@ mod tests {
         };
         let decision = decide(&fitter(smallest_budget, 5.0), Provider::Anthropic, &request);
         assert!(matches!(decision, Decision::Fitted(..)), "{smallest_budget}: {decision:?}");
-        let request = long_request("\"max_tokens\":5000,");
-        let decision = decide(&fitter(4_000, 0.0), Provider::Anthropic, &request);
+        // Also if the response alone takes all of it.
+        for (tokens, margin) in [(4_000, 0.0), (5_000, 0.0), (5_000, 7.0)] {
+            let request = long_request(&format!("\"max_tokens\":{tokens},"));
+            let Decision::OverBudget { smallest_budget } =
+                decide(&fitter(4_000, margin), Provider::Anthropic, &request)
+            else {
+                panic!("it cannot fit");
+            };
+            let decision = decide(&fitter(smallest_budget, margin), Provider::Anthropic, &request);
+            assert!(matches!(decision, Decision::Fitted(..)), "{smallest_budget}: {decision:?}");
+        }
+        let request = long_request(&format!("\"max_tokens\":{},", i64::MAX));
+        let decision = decide(&fitter(4_000, 5.0), Provider::Anthropic, &request);
         assert!(matches!(decision, Decision::OverBudget { .. }), "{decision:?}");
+    }
+
+    #[test]
+    fn what_the_provider_may_refuse_counts() {
+        let text = "an orphan ".repeat(2_000);
+        for (provider, body) in [
+            (
+                Provider::Anthropic,
+                format!(
+                    r#"{{"messages":[{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"x","content":"{text}"}},{{"type":"text","text":"Hi"}}]}}]}}"#
+                ),
+            ),
+            (
+                Provider::OpenAi,
+                format!(
+                    r#"{{"messages":[{{"role":"user","content":"Hi"}},{{"role":"tool","tool_call_id":"x","content":"{text}"}}]}}"#
+                ),
+            ),
+            (
+                Provider::Responses,
+                format!(
+                    r#"{{"input":[{{"role":"user","content":"Hi"}},{{"type":"function_call_output","call_id":"x","output":"{text}"}}]}}"#
+                ),
+            ),
+        ] {
+            let Decision::OverBudget { smallest_budget } =
+                decide(&fitter(1_000, 3.0), provider, &body)
+            else {
+                panic!("it is forwarded byte for byte");
+            };
+            assert!(smallest_budget > 5_000);
+            let decision = decide(&fitter(smallest_budget, 3.0), provider, &body);
+            let Decision::Unchanged(fit) = decision else { panic!("{decision:?}") };
+            assert!(fit.figures.tokens_sent > 5_000);
+        }
+    }
+
+    #[test]
+    fn repairs_of_fitted_requests_are_listed() {
+        let orphan = r#"{"type":"tool_result","tool_use_id":"secret","content":"x"}"#;
+        let request = long_request("").replacen(
+            "\"content\":\"Fix it.\"",
+            &format!("\"content\":[{{\"type\":\"text\",\"text\":\"Fix it.\"}},{orphan}]"),
+            1,
+        );
+        let Decision::Fitted(body, fit) =
+            decide(&fitter(4_000, 0.0), Provider::Anthropic, &request)
+        else {
+            panic!("it does not fit");
+        };
+        assert!(!String::from_utf8_lossy(&body).contains("secret"));
+        let [repair] = &fit.entry.repairs[..] else { panic!("{:?}", fit.entry.repairs) };
+        assert_eq!(repair.message, 0);
+        assert!(repair.problem.contains("no preceding") && !repair.problem.contains("secret"));
+    }
+
+    #[test]
+    fn only_requests_are_fitted() {
+        let message = r#"{"role":"user","content":"Hi"}"#;
+        for body in [format!("[{message}]"), message.to_owned(), format!("{message}\n{message}")] {
+            let decision = decide(&fitter(1_000, 0.0), Provider::OpenAi, &body);
+            assert!(matches!(decision, Decision::Failed(_)), "{body}: {decision:?}");
+        }
     }
 
     proptest! {
@@ -439,9 +627,9 @@ mod tests {
             (options.tokenizer, options.policy) = (Some(tokenizer.to_owned()), profile.to_owned());
             let fitter = fitter_with(&options);
             // The second time, all counts are known.
-            for _ in 0..2 {
+            for is_accepted in [false, true] {
                 let mut is_forwarded = false;
-                let decision = fitter.decide(Provider::Anthropic, &HeaderMap::new(), body.as_bytes(), || is_forwarded = true);
+                let decision = fitter.decide(Provider::Anthropic, &HeaderMap::new(), body.as_bytes(), || { is_forwarded = true; is_accepted });
                 let is_unchanged = matches!(decision, Decision::Unchanged(_));
                 prop_assert!(is_unchanged || !is_forwarded, "{decision:?}");
                 let is_early = body.len() >= MIN_EARLY_BYTES && tokenizer != "script";

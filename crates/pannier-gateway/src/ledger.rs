@@ -99,8 +99,15 @@ pub(crate) struct CutRecord {
     tokens_after: i64,
 }
 
+/// A message that a fitted request changes or drops because the provider would refuse it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RepairRecord {
+    pub(crate) message: usize,
+    pub(crate) problem: String,
+}
+
 impl CutRecord {
-    fn new(cut: &Cut) -> Self {
+    pub(crate) fn new(cut: &Cut) -> Self {
         let name = |value: Option<serde_json::Value>| {
             value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
         };
@@ -135,6 +142,8 @@ pub(crate) struct Receipt {
     body_sent: String,
     /// The cuts that the previous request of the session did not have.
     new_cuts: Vec<CutRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    repairs: Vec<RepairRecord>,
     /// The number of leading blocks that equal those of the previous request, and the others: hash and tokens.
     same_blocks: usize,
     new_blocks: Vec<(u64, i64)>,
@@ -142,12 +151,12 @@ pub(crate) struct Receipt {
 
 /// What is recorded about a request.
 #[derive(Debug)]
-pub(crate) struct Entry<'e> {
-    pub(crate) hashes: &'e [HistoryHash],
+pub(crate) struct Entry {
+    pub(crate) hashes: Vec<HistoryHash>,
     pub(crate) protocol: &'static str,
-    pub(crate) model: &'e str,
-    pub(crate) tokenizer: &'e str,
-    pub(crate) policy: &'e str,
+    pub(crate) model: String,
+    pub(crate) tokenizer: String,
+    pub(crate) policy: String,
     pub(crate) budget: i64,
     pub(crate) body_in: String,
     pub(crate) body_sent: String,
@@ -155,7 +164,8 @@ pub(crate) struct Entry<'e> {
     pub(crate) tokens_in: i64,
     pub(crate) tokens_sent: i64,
     pub(crate) is_batch: bool,
-    pub(crate) cuts: &'e [Cut],
+    pub(crate) cuts: Vec<CutRecord>,
+    pub(crate) repairs: Vec<RepairRecord>,
     pub(crate) blocks: Vec<SentBlock>,
 }
 
@@ -168,8 +178,6 @@ pub(crate) struct Recorded {
     pub(crate) tokens_in_prefix: i64,
     /// The name of the receipt: the session, and the hash of its text.
     pub(crate) receipt: String,
-    /// Whether blocks were cut that the previous request did not cut.
-    pub(crate) has_new_cuts: bool,
 }
 
 /// A session.
@@ -221,6 +229,12 @@ impl Session {
 
     pub(crate) fn set_stored(&self, is_stored: bool) {
         self.is_stored.store(is_stored, Ordering::Relaxed);
+    }
+
+    /// Returns whether a request cuts other blocks than the last one.
+    pub(crate) fn has_new_cuts(&self, cuts: &[Cut]) -> bool {
+        let cuts = cuts.iter().map(|cut| (cut.message, cut.part, cut.tokens_after));
+        !cuts.eq(self.data().cuts.iter().copied())
     }
 
     fn data(&self) -> MutexGuard<'_, SessionData> {
@@ -351,8 +365,8 @@ impl Ledger {
         })
     }
 
-    /// Records a request of a session before it is sent.
-    pub(crate) fn record(&self, session: &Arc<Session>, entry: Entry<'_>) -> Recorded {
+    /// Records a request of a session that its provider has taken.
+    pub(crate) fn record(&self, session: &Arc<Session>, entry: Entry) -> Recorded {
         let end = entry.hashes.last().copied();
         let mut data = session.data();
         let (same_blocks, tokens_prefix) = data.common(&entry.blocks);
@@ -364,8 +378,7 @@ impl Ledger {
             entry.cuts.iter().map(|cut| (cut.message, cut.part, cut.tokens_after)).collect();
         let new_cuts = entry.cuts.iter().zip(&cuts);
         let new_cuts = new_cuts.filter(|(_, cut)| data.cuts.binary_search(cut).is_err());
-        let new_cuts: Vec<CutRecord> = new_cuts.map(|(cut, _)| CutRecord::new(cut)).collect();
-        let has_new_cuts = data.cuts != cuts;
+        let new_cuts: Vec<CutRecord> = new_cuts.map(|(cut, _)| cut.clone()).collect();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut turn = Turn {
             at: since.as_millis() as u64,
@@ -386,15 +399,16 @@ impl Ledger {
             session: session.id.clone(),
             history: end.map(HistoryHash::digits).unwrap_or_default(),
             protocol: entry.protocol.to_owned(),
-            model: entry.model.to_owned(),
-            tokenizer: entry.tokenizer.to_owned(),
-            policy: entry.policy.to_owned(),
+            model: entry.model,
+            tokenizer: entry.tokenizer,
+            policy: entry.policy,
             budget: entry.budget,
             margin_percent: session.margin_percent,
             turn: turn.clone(),
             body_in: entry.body_in,
             body_sent: entry.body_sent,
             new_cuts,
+            repairs: entry.repairs,
             same_blocks,
             new_blocks: entry.blocks[same_blocks..]
                 .iter()
@@ -432,7 +446,7 @@ impl Ledger {
             }
             sessions.receipts.push_back((name.clone(), line));
         }
-        Recorded { tokens_prefix, tokens_in_prefix, receipt: name, has_new_cuts }
+        Recorded { tokens_prefix, tokens_in_prefix, receipt: name }
     }
 
     /// Returns all sessions, the last one first.
@@ -501,14 +515,14 @@ mod tests {
         (0..count).map(|number| [number; 32]).collect()
     }
 
-    fn entry<'e>(hashes: &'e [HistoryHash], blocks: &[(u64, i64)]) -> Entry<'e> {
+    fn entry(hashes: &[HistoryHash], blocks: &[(u64, i64)]) -> Entry {
         let tokens = blocks.iter().map(|(_, tokens)| tokens).sum();
         Entry {
-            hashes,
+            hashes: hashes.to_vec(),
             protocol: "anthropic",
-            model: "m",
-            tokenizer: "t",
-            policy: "balanced",
+            model: "m".to_owned(),
+            tokenizer: "t".to_owned(),
+            policy: "balanced".to_owned(),
             budget: 100,
             body_in: String::new(),
             body_sent: String::new(),
@@ -516,7 +530,8 @@ mod tests {
             tokens_in: tokens,
             tokens_sent: tokens,
             is_batch: false,
-            cuts: &[],
+            cuts: Vec::new(),
+            repairs: Vec::new(),
             blocks: blocks.iter().map(|(hash, tokens)| SentBlock::new(*hash, *tokens)).collect(),
         }
     }

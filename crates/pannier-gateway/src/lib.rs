@@ -8,7 +8,7 @@
 //! - `fit.rs` decides about a body; `encoding.rs` decodes compressed ones.
 //! - `identity.rs` knows clients by keyed hashes. `counts.rs` remembers token counts of each client's texts, so that a known
 //!   history costs little. `ledger.rs` remembers sessions, and `state.rs` keeps them in files.
-//! - `proxy.rs` checks, forwards and streams. `metrics.rs` counts.
+//! - `proxy.rs` checks and forwards; `body.rs` streams. `metrics.rs` counts.
 //! - `usage.rs` reads the provider's own count from a response, and `margin.rs` calibrates by it.
 //! - `recall.rs` serves what was cut, and `inspect.rs` the running sessions.
 //!
@@ -17,6 +17,7 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
+mod body;
 mod counts;
 mod encoding;
 mod error;
@@ -168,8 +169,11 @@ pub async fn serve_until(
     signal: impl Future<Output = ()>,
 ) -> Result<(), GatewayError> {
     // A gateway has no token of its own: whoever reaches it uses it with an own key, but learns what it forwards to.
-    if !options.address.is_loopback() {
-        return Err(GatewayError::Open { address: options.address.to_string() });
+    let inspect = options.inspect.as_ref().map(|inspect| inspect.address);
+    for address in [Some(options.address), options.metrics, inspect].into_iter().flatten() {
+        if !address.is_loopback() {
+            return Err(GatewayError::Open { address: address.to_string() });
+        }
     }
     if options.budget < 1 {
         return Err(GatewayError::Budget { budget: options.budget });
@@ -202,9 +206,6 @@ pub async fn serve_until(
         serve_beside(address, metrics::router(metrics), &drain).await?;
     }
     if let Some(inspect) = &options.inspect {
-        if !inspect.address.is_loopback() {
-            return Err(GatewayError::Open { address: inspect.address.to_string() });
-        }
         if inspect.tokens.is_empty() {
             return Err(GatewayError::InspectWithoutToken);
         }
@@ -225,10 +226,10 @@ pub async fn serve_until(
         async move { Ok::<Response, Infallible>(gateway.forward(request).await) }
     });
     let all = MAX_CONNECTIONS;
-    let limits = ConnectionLimits { total: all, per_address: all, waiting: all };
+    let limits = ConnectionLimits { total: all, per_address: all, waiting: all, adds_date: false };
     serve_router(listener, service, limits, &drain, options.drain, signal).await;
-    // A request may still be counted, and its session is then recorded.
-    let _ = tokio::time::timeout(options.drain, gateway.wait_until_counted()).await;
+    // A request may still be counted, and it is recorded and reported after that.
+    let _ = tokio::time::timeout(options.drain, gateway.wait_until_reported()).await;
     Ok(())
 }
 

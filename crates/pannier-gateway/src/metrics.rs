@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 
@@ -29,10 +28,12 @@ pub(crate) enum Outcome {
     Recall,
     /// It cannot be read. Without `--strict`, it was forwarded byte for byte.
     Failed,
+    /// It was not forwarded: it is invalid, or its client was gone before it had arrived.
+    Refused,
 }
 
 impl Outcome {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Passed,
         Self::Unchanged,
         Self::Fitted,
@@ -40,6 +41,7 @@ impl Outcome {
         Self::OverBudget,
         Self::Recall,
         Self::Failed,
+        Self::Refused,
     ];
 
     /// Returns the value of the header `pannier-fit`.
@@ -52,6 +54,7 @@ impl Outcome {
             Self::OverBudget => "over-budget",
             Self::Recall => "recall",
             Self::Failed => "failed",
+            Self::Refused => "refused",
         }
     }
 }
@@ -119,10 +122,10 @@ impl Metrics {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn record(&self, outcome: Outcome, figures: Option<Figures>, status: StatusCode) {
+    pub(crate) fn record(&self, outcome: Outcome, figures: Option<Figures>, status: u16) {
         let mut counts = self.counts();
         *counts.requests.entry(outcome).or_default() += 1;
-        *counts.statuses.entry(status.as_u16()).or_default() += 1;
+        *counts.statuses.entry(status).or_default() += 1;
         if let Some(figures) = figures {
             counts.tokens_in = counts.tokens_in.saturating_add(figures.tokens_in);
             counts.tokens_sent = counts.tokens_sent.saturating_add(figures.tokens_sent);
@@ -170,7 +173,11 @@ impl Metrics {
         family("responses_total", "Responses by status.", &statuses);
         let saved = counts.tokens_in.saturating_sub(counts.tokens_sent);
         let singles: [(&str, &str, &dyn std::fmt::Display); 11] = [
-            ("tokens_in_total", "Tokens of chats as clients sent them.", &counts.tokens_in),
+            (
+                "tokens_in_total",
+                "Tokens of chats as clients sent them, of those that providers took.",
+                &counts.tokens_in,
+            ),
             ("tokens_sent_total", "Tokens of chats as providers got them.", &counts.tokens_sent),
             ("tokens_saved_total", "Tokens of chats that were not sent.", &saved),
             (
@@ -206,7 +213,7 @@ impl Metrics {
             ),
             (
                 "upstream_errors_total",
-                "Requests without a response of the provider.",
+                "Requests without a whole response of the provider.",
                 &counts.upstream_errors,
             ),
         ];
@@ -241,8 +248,8 @@ mod tests {
             is_batch: true,
         };
         metrics.add_usage(40, 42);
-        metrics.record(Outcome::Fitted, Some(figures), StatusCode::OK);
-        metrics.record(Outcome::Passed, None, StatusCode::NOT_FOUND);
+        metrics.record(Outcome::Fitted, Some(figures), 200);
+        metrics.record(Outcome::Passed, None, 404);
         metrics.add_upstream_error();
         let text = metrics.text();
         for line in [

@@ -1,9 +1,7 @@
 //! Forwarding: from the head of a request to the end of its response.
 
 use std::num::NonZeroUsize;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -14,23 +12,23 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use axum::response::Response;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::{Frame, SizeHint};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use pannier_chat::Provider;
-use serde_json::json;
-use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::time::Sleep;
 
-use crate::fit::{Decision, Fit, Fitter};
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+
+use crate::body::{SentBody, Side, TimedBody, Waiting};
+use crate::encoding::DecodeError;
+use crate::fit::{Decision, Fit, Fitter, Report};
 use crate::headers::{clean_request, remove_hop_by_hop};
 use crate::identity::Secret;
 use crate::margin::Margins;
 use crate::metrics::{Metrics, Outcome};
 use crate::recall::{self, Recall};
-use crate::upstream::{self, Upstreams};
+use crate::upstream::{self, Chat, NoUpstream, Upstreams};
 use crate::usage::{CountField, UsageReader};
 use crate::{GatewayError, GatewayOptions, encoding};
 
@@ -39,6 +37,21 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The largest body that is decided about quickly.
 const MAX_LIGHT_BYTES: usize = 1 << 20;
+
+/// A shorter body takes no part of [`MAX_BODIES_BYTES`].
+const MIN_COUNTED_BYTES: usize = 64 << 10;
+
+/// The bytes of all longer bodies that are read, decided about or sent.
+const MAX_BODIES_BYTES: usize = 512 << 20;
+
+/// The number of forwarded requests that are not counted yet. Further ones are counted before they are forwarded.
+const MAX_UNCOUNTED: usize = 64;
+
+/// The number of reports that a drain waits for.
+const MAX_REPORTS: usize = 1 << 20;
+
+/// The status of a request whose client is gone before there is a response, as servers log it.
+const CLIENT_GONE: u16 = 499;
 
 /// The time for which an idle connection to a provider is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -57,8 +70,13 @@ pub(crate) struct Gateway {
     /// memory, and light ones do not wait for heavy ones.
     light: Lane,
     heavy: Lane,
+    /// Requests that are counted after they are forwarded.
+    uncounted: Lane,
+    reports: Lane,
+    /// The memory of bodies, in KiB.
+    memory: Arc<Semaphore>,
     upstreams: Upstreams,
-    client: Client<HttpsConnector<HttpConnector>, Body>,
+    client: Client<HttpsConnector<HttpConnector>, SentBody>,
     is_strict: bool,
     max_body_bytes: usize,
     timeout: Duration,
@@ -104,6 +122,11 @@ impl Gateway {
             fitter: Arc::new(fitter),
             light: Lane::new(2 * processors),
             heavy: Lane::new(processors),
+            uncounted: Lane::new(MAX_UNCOUNTED),
+            reports: Lane::new(MAX_REPORTS),
+            memory: Arc::new(Semaphore::new(
+                kib(options.max_body_bytes.max(MAX_BODIES_BYTES)) as usize
+            )),
             upstreams: options.upstreams.clone(),
             client,
             is_strict: options.is_strict,
@@ -118,119 +141,100 @@ impl Gateway {
 
     /// Forwards a request, and returns the provider's response or our own error.
     pub(crate) async fn forward(self: Arc<Self>, request: Request) -> Response {
-        let started = Instant::now();
         let path = request.uri().path();
-        if let Some(recall) = self.recall.as_ref().filter(|_| path == recall::PATH) {
-            let response =
-                self.answer(recall, request).await.unwrap_or_else(Problem::into_response);
-            let status = response.status();
-            self.metrics.record(Outcome::Recall, None, status);
-            tracing::info!(route = recall::PATH, status = status.as_u16(), "answered");
-            return response;
-        }
+        let recall = self.recall.clone().filter(|_| path == recall::PATH);
         let chat = upstream::chat(path).filter(|_| request.method() == Method::POST);
         // Other paths are not logged: a path or its query can have secrets.
-        let (provider, route) = (chat.map(|chat| chat.0), chat.map_or("other", |chat| chat.1));
+        let route = match (&recall, chat) {
+            (Some(_), _) => recall::PATH,
+            (None, chat) => chat.map_or("other", |chat| chat.route),
+        };
         let mut exchange =
-            Exchange { outcome: Outcome::Passed, fit: FitState::Known(None), decided: None };
-        let response = match refusal(&request) {
-            Some(problem) => problem.into_response(),
-            None => match self.exchange(provider, request, &mut exchange).await {
-                Ok(response) => exchange.mark(response),
-                Err(problem) if exchange.outcome == Outcome::Passed => problem.into_response(),
-                Err(problem) => exchange.mark(problem.into_response()),
-            },
-        };
-        let (status, elapsed) = (response.status(), started.elapsed());
-        let Exchange { outcome, fit, decided } = exchange;
-        let report = move |fit: Option<Fit>| {
-            let figures = fit.as_ref().map(|fit| fit.figures);
-            self.metrics.record(outcome, figures, status);
-            let figures = figures.unwrap_or_default();
-            tracing::info!(
-                route,
-                fit = outcome.name(),
-                status = status.as_u16(),
-                tokens_in = figures.tokens_in,
-                tokens_sent = figures.tokens_sent,
-                tokens_prefix = figures.tokens_prefix,
-                cuts = figures.cuts,
-                is_batch = figures.is_batch,
-                session = fit.as_ref().map_or("", |fit| &fit.session.id),
-                receipt = fit.as_ref().map_or("", |fit| &fit.receipt),
-                decide_ms = decided.map_or(0.0, millis),
-                head_ms = millis(elapsed),
-                "forwarded"
-            );
-        };
-        match fit {
-            FitState::Known(fit) => report(fit),
-            pending @ FitState::Pending(_) => {
-                tokio::spawn(async move { report(pending.ready().await) });
-            }
+            Exchange::new(Arc::clone(&self), route, chat.is_some_and(|chat| chat.is_count));
+        if let Some(recall) = recall {
+            exchange.outcome = Outcome::Recall;
+            let answer = self.answer(&recall, request).await;
+            return exchange.end(answer.unwrap_or_else(Problem::into_response)).await;
         }
-        response
+        let response = match refusal(&request) {
+            Some(problem) => Err(problem),
+            None => self.exchange(chat, request, &mut exchange).await,
+        };
+        exchange.end(response.unwrap_or_else(Problem::into_response)).await
     }
 
-    /// Waits until all requests are counted, which may be after they are forwarded.
-    pub(crate) async fn wait_until_counted(&self) {
-        for lane in [&self.light, &self.heavy] {
+    /// Waits until all requests are counted and reported, which may be after they are forwarded.
+    pub(crate) async fn wait_until_reported(&self) {
+        for lane in [&self.light, &self.heavy, &self.uncounted, &self.reports] {
             let _ = lane.permits.acquire_many(lane.count).await;
         }
     }
 
     async fn exchange(
         &self,
-        provider: Option<Provider>,
+        chat: Option<Chat>,
         request: Request,
         exchange: &mut Exchange,
     ) -> Result<Response, Problem> {
         let (mut head, body) = request.into_parts();
-        let upstream =
-            self.upstreams.of(provider, &head.headers).ok_or_else(Problem::no_upstream)?;
+        let upstream = self.upstreams.of(chat.map(|chat| chat.provider), &head.headers)?;
         let url = upstream.url(&head.uri).ok_or_else(Problem::path)?;
-        let field = match head.uri.path().ends_with("/count_tokens") {
-            true => CountField::InputTokens,
-            false => CountField::Usage,
-        };
-        let body = match provider {
-            None => body,
-            Some(provider) => {
-                let body = self.read(body, self.max_body_bytes).await?;
-                self.fit(provider, &mut head.headers, body, exchange).await?
+        let (body, memory) = match chat {
+            None => {
+                exchange.outcome = Outcome::Passed;
+                (body, None)
+            }
+            Some(chat) => {
+                let (body, memory) = self.read(body, self.max_body_bytes).await?;
+                let memory = memory.map(Arc::new);
+                let own = memory.clone();
+                (self.fit(chat, &mut head.headers, body, own, exchange).await?, memory)
             }
         };
         clean_request(&mut head.headers);
         (head.uri, head.version) = (url, Version::HTTP_11);
+        let waiting = Waiting::new();
+        let body = SentBody { body, waiting: Arc::clone(&waiting), _memory: memory };
         let sending = self.client.request(Request::from_parts(head, body));
-        let response = match tokio::time::timeout(self.timeout, sending).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
+        let response = tokio::select! {
+            response = sending => response.map_err(|error| {
                 // The sources of the error say more, and may contain the address of a provider only.
                 let error = root_cause(&error);
                 tracing::warn!(provider = %upstream.authority(), %error, "no response");
                 self.metrics.add_upstream_error();
-                return Err(Problem::no_response(&error));
-            }
-            Err(_) => {
-                self.metrics.add_upstream_error();
-                return Err(Problem::timeout(self.timeout));
+                Problem::no_response(&error)
+            })?,
+            side = waiting.stalled(self.timeout) => {
+                return Err(match side {
+                    Side::Client => Problem::slow(),
+                    Side::Provider => {
+                        self.metrics.add_upstream_error();
+                        Problem::timeout(self.timeout)
+                    }
+                });
             }
         };
         let (mut head, body) = response.into_parts();
         remove_hop_by_hop(&mut head.headers);
+        let field = match chat {
+            Some(Chat { is_count: true, .. }) => CountField::InputTokens,
+            _ => CountField::Usage,
+        };
         let usage = match &self.margins {
             Some(margins) if head.status == StatusCode::OK => {
                 UsageReader::new(field, &head.headers).map(|reader| UsageCheck {
                     reader: Some(reader),
-                    fit: exchange.fit.clone(),
+                    report: exchange.report.subscribe(),
                     margins: Arc::clone(margins),
                     metrics: Arc::clone(&self.metrics),
+                    task: self.reports.permit(),
                 })
             }
             _ => None,
         };
-        Ok(Response::from_parts(head, Body::new(TimedBody::new(body, self.timeout, usage))))
+        let metrics = Arc::clone(&self.metrics);
+        let body = TimedBody::new(body, self.timeout, usage, exchange.route, metrics);
+        Ok(Response::from_parts(head, Body::new(body)))
     }
 
     /// Answers a message to the tool `recall`.
@@ -244,56 +248,91 @@ impl Gateway {
             Err(problem) if problem.status == StatusCode::PAYLOAD_TOO_LARGE => {
                 return Ok(Recall::too_long());
             }
-            body => body?,
+            read => read?.0,
         };
         recall.respond(&credential, head, body).await.ok_or_else(Problem::no_recall)
     }
 
-    /// Reads a body within the bounds of size and time.
-    async fn read(&self, body: Body, max_bytes: usize) -> Result<Bytes, Problem> {
+    /// Reads a body within the bounds of size, time and memory.
+    async fn read(
+        &self,
+        body: Body,
+        max_bytes: usize,
+    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
+        let size = body.size_hint();
         // A stated length is enough to refuse.
-        if body.size_hint().lower() > max_bytes as u64 {
+        if size.lower() > max_bytes as u64 {
             return Err(Problem::too_long(max_bytes));
         }
+        let length = size.upper().and_then(|length| usize::try_from(length).ok());
+        let bytes = length.unwrap_or(max_bytes).min(max_bytes);
+        let mut memory = match bytes > MIN_COUNTED_BYTES {
+            // A semaphore of ours is never closed.
+            true => Arc::clone(&self.memory).acquire_many_owned(kib(bytes)).await.ok(),
+            false => None,
+        };
         let reading = Limited::new(body, max_bytes).collect();
-        match tokio::time::timeout(self.timeout, reading).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::too_long(max_bytes)),
-            Ok(Err(_)) => Err(Problem::incomplete()),
-            Err(_) => Err(Problem::slow()),
+        let body = match tokio::time::timeout(self.timeout, reading).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                return Err(Problem::too_long(max_bytes));
+            }
+            Ok(Err(_)) => return Err(Problem::incomplete()),
+            Err(_) => return Err(Problem::slow()),
+        };
+        if let Some(memory) = &mut memory {
+            let unused = memory.num_permits().saturating_sub(kib(body.len()) as usize);
+            drop(memory.split(unused));
         }
+        Ok((body, memory))
     }
 
     /// Returns the body to send. If it differs from the client's, the headers follow it.
     async fn fit(
         &self,
-        provider: Provider,
+        chat: Chat,
         headers: &mut HeaderMap,
         body: Bytes,
+        memory: Option<Arc<OwnedSemaphorePermit>>,
         exchange: &mut Exchange,
     ) -> Result<Body, Problem> {
-        let started = Instant::now();
         let (fitter, sent, own) = (Arc::clone(&self.fitter), headers.clone(), body.clone());
         let max_bytes = self.max_body_bytes;
-        let lane = if body.len() <= MAX_LIGHT_BYTES { &self.light } else { &self.heavy };
-        // A semaphore of ours is never closed.
-        let permit = Arc::clone(&lane.permits).acquire_owned().await.ok();
+        // A short body may be a long one that is compressed.
+        let is_light = body.len() <= MAX_LIGHT_BYTES && !headers.contains_key(CONTENT_ENCODING);
+        let lane = if is_light { &self.light } else { &self.heavy };
+        let mut permit = Arc::clone(&lane.permits).acquire_owned().await.ok();
+        let uncounted = Arc::clone(&self.uncounted.permits);
         let (forward, early) = oneshot::channel();
-        let (counted, pending) = watch::channel(None);
+        let (counted, pending) = oneshot::channel();
         // Counting a long history takes longer than the reactor may wait.
         let decision = tokio::task::spawn_blocking(move || {
-            let decision = match encoding::decode(&sent, &own, max_bytes) {
-                Some(decoded) => fitter.decide(provider, &sent, &decoded, || {
-                    let _ = forward.send(());
-                }),
-                None => Decision::NotVisible("content-encoding"),
+            let mut later = None;
+            let forward = || {
+                let Ok(own) = uncounted.try_acquire_owned() else { return false };
+                later = Some(own);
+                // Requests that are not forwarded yet do not wait for this one.
+                permit.take();
+                forward.send(()).is_ok()
             };
-            if let Decision::Unchanged(fit) = &decision {
-                counted.send_replace(Some(fit.clone()));
-            }
+            let decision = match encoding::decode(&sent, &own, max_bytes) {
+                Ok(decoded) => fitter.decide(chat.provider, &sent, &decoded, forward),
+                Err(DecodeError::TooLong) => Decision::TooLong,
+                Err(DecodeError::Damaged) => Decision::Failed("its compression is damaged".into()),
+                Err(DecodeError::Unknown) => {
+                    Decision::Failed("its Content-Encoding is not gzip, deflate or zstd".into())
+                }
+            };
+            let decision = match (decision, &later) {
+                // Without a receiver, the client is gone.
+                (Decision::Unchanged(fit), Some(_)) => {
+                    counted.send(fit).err().map(Decision::Unchanged)
+                }
+                (decision, _) => Some(decision),
+            };
             // When all permits are back, nothing holds the folder of the state.
-            drop(fitter);
-            drop(permit);
+            drop((fitter, memory));
+            drop((permit, later));
             decision
         });
         let decision = tokio::select! {
@@ -301,18 +340,21 @@ impl Gateway {
             Ok(()) = early => None,
             decision = decision => Some(decision),
         };
-        exchange.decided = Some(started.elapsed());
+        exchange.decided = Some(exchange.started.elapsed());
         let Some(decision) = decision else {
             (exchange.outcome, exchange.fit) = (Outcome::Unchanged, FitState::Pending(pending));
             return Ok(body.into());
         };
-        match decision.unwrap_or_else(|error| Decision::Failed(error.to_string())) {
+        // The message of a panic can have texts of the request.
+        let fault = || Decision::Failed("a fault of the gateway; please report it".to_owned());
+        match decision.ok().flatten().unwrap_or_else(fault) {
             Decision::Unchanged(fit) => {
-                (exchange.outcome, exchange.fit) = (Outcome::Unchanged, FitState::Known(Some(fit)));
+                (exchange.outcome, exchange.fit) =
+                    (Outcome::Unchanged, FitState::Known(fit.into()));
                 Ok(body.into())
             }
             Decision::Fitted(fitted, fit) => {
-                (exchange.outcome, exchange.fit) = (Outcome::Fitted, FitState::Known(Some(fit)));
+                (exchange.outcome, exchange.fit) = (Outcome::Fitted, FitState::Known(fit.into()));
                 headers.remove(CONTENT_ENCODING);
                 headers.insert(CONTENT_LENGTH, fitted.len().into());
                 Ok(fitted.into())
@@ -326,6 +368,13 @@ impl Gateway {
                 exchange.outcome = Outcome::OverBudget;
                 match self.is_strict {
                     true => Err(Problem::over_budget(smallest_budget)),
+                    false => Ok(body.into()),
+                }
+            }
+            Decision::TooLong => {
+                exchange.outcome = Outcome::Failed;
+                match self.is_strict {
+                    true => Err(Problem::too_long(max_bytes)),
                     false => Ok(body.into()),
                 }
             }
@@ -354,54 +403,140 @@ impl Lane {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         Self { permits: Arc::new(Semaphore::new(count as usize)), count }
     }
+
+    /// Returns a permit, if there is one.
+    fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).try_acquire_owned().ok()
+    }
+}
+
+/// Returns a number of bytes in KiB, rounded up.
+fn kib(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
 }
 
 /// The counts of a request. A request that certainly fits is forwarded before it is counted.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum FitState {
-    Known(Option<Fit>),
-    Pending(watch::Receiver<Option<Fit>>),
+    None,
+    Known(Box<Fit>),
+    Pending(oneshot::Receiver<Fit>),
 }
 
-impl FitState {
-    fn known(&self) -> Option<Fit> {
-        match self {
-            Self::Known(fit) => fit.clone(),
-            Self::Pending(receiver) => receiver.borrow().clone(),
-        }
-    }
-
-    /// Returns the counts when they are ready.
-    async fn ready(self) -> Option<Fit> {
-        match self {
-            Self::Known(fit) => fit,
-            Self::Pending(mut receiver) => {
-                receiver.wait_for(Option::is_some).await.ok().and_then(|fit| fit.clone())
-            }
-        }
-    }
-}
-
-/// What is reported about a request.
+/// A request. When it is dropped, its response has begun, or its client is gone. Then it is recorded and reported.
 struct Exchange {
+    gateway: Arc<Gateway>,
+    started: Instant,
+    route: &'static str,
+    /// Whether the provider only counts the request.
+    is_count: bool,
     outcome: Outcome,
     fit: FitState,
     decided: Option<Duration>,
+    status: u16,
+    report: watch::Sender<Option<Report>>,
 }
 
 impl Exchange {
-    /// Adds our headers to a response.
-    fn mark(&self, mut response: Response) -> Response {
+    fn new(gateway: Arc<Gateway>, route: &'static str, is_count: bool) -> Self {
+        Self {
+            gateway,
+            started: Instant::now(),
+            route,
+            is_count,
+            outcome: Outcome::Refused,
+            fit: FitState::None,
+            decided: None,
+            status: CLIENT_GONE,
+            report: watch::Sender::new(None),
+        }
+    }
+
+    /// Ends with a response, to which it adds our headers.
+    async fn end(mut self, mut response: Response) -> Response {
+        self.status = response.status().as_u16();
+        if let FitState::Pending(pending) = &mut self.fit
+            && let Ok(fit) = pending.try_recv()
+        {
+            self.fit = FitState::Known(fit.into());
+        }
+        let (outcome, is_known) = (self.outcome, matches!(self.fit, FitState::Known(_)));
+        let mut report = self.report.subscribe();
+        drop(self);
+        if outcome == Outcome::Recall {
+            return response;
+        }
         let headers = response.headers_mut();
-        headers.insert(FIT, HeaderValue::from_static(self.outcome.name()));
-        if let Some(Fit { figures, receipt, .. }) = &self.fit.known() {
+        headers.insert(FIT, HeaderValue::from_static(outcome.name()));
+        // Counts that are not known yet are reported later.
+        if is_known
+            && let Ok(report) = report.wait_for(Option::is_some).await
+            && let Some(Report { figures, receipt, .. }) = &*report
+        {
             headers.insert(TOKENS_IN, figures.tokens_in.into());
             headers.insert(TOKENS_SENT, figures.tokens_sent.into());
-            headers.insert(TOKENS_PREFIX, figures.tokens_prefix.into());
-            // It has only hexadecimal digits and a hyphen.
-            headers.extend(HeaderValue::from_str(receipt).ok().map(|value| (RECEIPT, value)));
+            if !receipt.is_empty() {
+                headers.insert(TOKENS_PREFIX, figures.tokens_prefix.into());
+                // It has only hexadecimal digits and a hyphen.
+                headers.extend(HeaderValue::from_str(receipt).ok().map(|value| (RECEIPT, value)));
+            }
         }
         response
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let Self { route, outcome, status, decided, .. } = *self;
+        let elapsed = self.started.elapsed();
+        // A request that the provider refuses or only counts changes neither its cache nor its bill.
+        let is_taken = (200..300).contains(&status) && !self.is_count;
+        let metrics = Arc::clone(&self.gateway.metrics);
+        let report = move |report: Option<Report>| {
+            let taken = report.as_ref().filter(|_| is_taken).map(|report| report.figures);
+            metrics.record(outcome, taken, status);
+            let figures = report.as_ref().map(|report| report.figures).unwrap_or_default();
+            tracing::info!(
+                route,
+                fit = outcome.name(),
+                status,
+                tokens_in = figures.tokens_in,
+                tokens_sent = figures.tokens_sent,
+                tokens_prefix = figures.tokens_prefix,
+                cuts = figures.cuts,
+                repairs = report.as_ref().map_or(0, |report| report.repairs),
+                is_batch = figures.is_batch,
+                session = report.as_ref().map_or("", |report| &report.session.id),
+                receipt = report.as_ref().map_or("", |report| &report.receipt),
+                decide_ms = decided.map_or(0.0, millis),
+                head_ms = millis(elapsed),
+                "request"
+            );
+        };
+        let fit = std::mem::replace(&mut self.fit, FitState::None);
+        let is_known = !matches!(fit, FitState::None);
+        if let (true, Ok(runtime)) = (is_known, tokio::runtime::Handle::try_current()) {
+            let task = self.gateway.reports.permit();
+            let (fitter, reported) = (Arc::clone(&self.gateway.fitter), self.report.clone());
+            runtime.spawn(async move {
+                let fit = match fit {
+                    FitState::Known(fit) => Some(*fit),
+                    FitState::Pending(pending) => pending.await.ok(),
+                    FitState::None => None,
+                };
+                // The ledger may be in files.
+                let work = tokio::task::spawn_blocking(move || match is_taken {
+                    true => fit.map(|fit| fitter.record(fit)),
+                    false => fit.map(Fit::unrecorded),
+                });
+                let fit = work.await.ok().flatten();
+                reported.send_replace(fit.clone());
+                report(fit);
+                drop((reported, task));
+            });
+        } else {
+            report(None);
+        }
     }
 }
 
@@ -427,6 +562,9 @@ fn refusal(request: &Request) -> Option<Problem> {
     if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
         return Some(Problem::transfer_encoding());
     }
+    if pannier_server::is_foreign_page(request.headers()) {
+        return Some(Problem::foreign());
+    }
     request.headers().contains_key(UPGRADE).then(Problem::upgrade)
 }
 
@@ -451,7 +589,8 @@ impl Problem {
     }
 
     fn foreign() -> Self {
-        let message = "the request is for another host, or from a page of another host";
+        let message = "the request is for another host, or from a web page of another host; call the gateway from a \
+                       program or a page of this machine";
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
@@ -464,11 +603,17 @@ impl Problem {
     }
 
     fn no_recall() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "no_recall", "recall is not available now")
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "no_recall",
+            "recall is not available now; call it again, and see the gateway's log",
+        )
     }
 
     fn upgrade() -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "upgrade", "the gateway does not upgrade connections")
+        let message = "the gateway does not upgrade connections; send plain HTTP requests, or use the provider's address for \
+                       WebSockets";
+        Self::new(StatusCode::BAD_REQUEST, "upgrade", message)
     }
 
     fn transfer_encoding() -> Self {
@@ -477,13 +622,22 @@ impl Problem {
     }
 
     fn path() -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "path", "the path of the request is invalid")
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "path",
+            "the path of the request is invalid; send one as in /v1/messages",
+        )
     }
 
     fn no_upstream() -> Self {
         let message = "no provider of this protocol is named; start the gateway with one more --upstream, as in \
                        openai=URL, anthropic=URL, or URL for all other requests";
         Self::new(StatusCode::NOT_FOUND, "no_upstream", message)
+    }
+
+    fn two_keys() -> Self {
+        let message = "the request has keys of two providers, and its path names none; send one of x-api-key and authorization";
+        Self::new(StatusCode::BAD_REQUEST, "two_keys", message)
     }
 
     fn too_long(max_bytes: usize) -> Self {
@@ -498,16 +652,25 @@ impl Problem {
     }
 
     fn slow() -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, "slow", "the body took too long to arrive")
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "slow",
+            "the body took too long to arrive; send it again, or start the gateway with a greater --timeout",
+        )
     }
 
     fn no_response(error: &str) -> Self {
-        let message = format!("the provider did not respond: {error}");
+        let message = format!(
+            "the provider did not respond: {error}; check its address in --upstream, then send the request again"
+        );
         Self::new(StatusCode::BAD_GATEWAY, "no_response", message)
     }
 
     fn timeout(time: Duration) -> Self {
-        let message = format!("the provider did not respond within {} seconds", time.as_secs_f64());
+        let message = format!(
+            "the provider did not respond within {} seconds; send the request again, or start the gateway with a greater --timeout",
+            time.as_secs_f64()
+        );
         Self::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message)
     }
 
@@ -519,7 +682,9 @@ impl Problem {
     }
 
     fn failed(problem: &str) -> Self {
-        let message = format!("the request cannot be fitted: {problem}");
+        let message = format!(
+            "the request cannot be fitted: {problem}; change it, or start the gateway without --strict"
+        );
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "not_fitted", message)
     }
 
@@ -534,16 +699,27 @@ impl Problem {
     }
 }
 
+impl From<NoUpstream> for Problem {
+    fn from(reason: NoUpstream) -> Self {
+        match reason {
+            NoUpstream::NotNamed => Self::no_upstream(),
+            NoUpstream::TwoKeys => Self::two_keys(),
+        }
+    }
+}
+
 /// Reads the provider's own count from a response, and reports it at its end.
-struct UsageCheck {
+pub(crate) struct UsageCheck {
     reader: Option<UsageReader>,
-    fit: FitState,
+    report: watch::Receiver<Option<Report>>,
     margins: Arc<Margins>,
     metrics: Arc<Metrics>,
+    /// A drain waits for it.
+    task: Option<OwnedSemaphorePermit>,
 }
 
 impl UsageCheck {
-    fn read(&mut self, bytes: &[u8]) {
+    pub(crate) fn read(&mut self, bytes: &[u8]) {
         if let Some(reader) = &mut self.reader {
             reader.read(bytes);
         }
@@ -554,21 +730,27 @@ impl Drop for UsageCheck {
     fn drop(&mut self) {
         let Some(reported) = self.reader.take().and_then(UsageReader::input_tokens) else { return };
         let (metrics, margins) = (Arc::clone(&self.metrics), Arc::clone(&self.margins));
-        let fit = std::mem::replace(&mut self.fit, FitState::Known(None));
+        let (mut report, task) = (self.report.clone(), self.task.take());
         // Bodies are dropped in a runtime, unless the process ends.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            if let Some(fit) = fit.ready().await {
-                // A larger bound is written to a file.
-                tokio::task::spawn_blocking(move || check(&fit, reported, &metrics, &margins));
-            }
+            let report =
+                report.wait_for(Option::is_some).await.ok().and_then(|report| report.clone());
+            // A larger bound is written to a file.
+            let check = move || {
+                if let Some(report) = report {
+                    check(&report, reported, &metrics, &margins);
+                }
+            };
+            let _ = tokio::task::spawn_blocking(check).await;
+            drop(task);
         });
     }
 }
 
 /// Compares our count of a request with the provider's.
-fn check(fit: &Fit, reported: u64, metrics: &Metrics, margins: &Margins) {
-    let Fit { figures, session, model, receipt } = fit;
+fn check(report: &Report, reported: u64, metrics: &Metrics, margins: &Margins) {
+    let Report { figures, session, model, receipt, .. } = report;
     let counted = u64::try_from(figures.tokens_sent).unwrap_or_default();
     metrics.add_usage(counted, reported);
     session.report(receipt, reported);
@@ -582,52 +764,4 @@ fn check(fit: &Fit, reported: u64, metrics: &Metrics, margins: &Margins) {
         "checked"
     );
     margins.add(model, counted, reported);
-}
-
-/// A body that fails if its next part takes too long. The client then sees a connection that ends early, as it would
-/// without the gateway.
-struct TimedBody<B> {
-    body: B,
-    timeout: Duration,
-    deadline: Pin<Box<Sleep>>,
-    usage: Option<UsageCheck>,
-}
-
-impl<B> TimedBody<B> {
-    fn new(body: B, timeout: Duration, usage: Option<UsageCheck>) -> Self {
-        Self { body, timeout, deadline: Box::pin(tokio::time::sleep(timeout)), usage }
-    }
-}
-
-impl<B: HttpBody<Data = Bytes, Error = hyper::Error> + Unpin> HttpBody for TimedBody<B> {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            let deadline = tokio::time::Instant::now() + self.timeout;
-            self.deadline.as_mut().reset(deadline);
-            if let (Some(usage), Some(Ok(frame))) = (&mut self.usage, &frame)
-                && let Some(bytes) = frame.data_ref()
-            {
-                usage.read(bytes);
-            }
-            return Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)));
-        }
-        self.deadline.as_mut().poll(context).map(|()| {
-            let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
-            Some(Err(axum::Error::new(error)))
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

@@ -1,7 +1,8 @@
 //! The providers, and which of their requests are chats.
 
+use axum::http::header::AUTHORIZATION;
 use axum::http::uri::{Authority, PathAndQuery, Scheme};
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use pannier_chat::Provider;
 
 use crate::GatewayError;
@@ -58,16 +59,63 @@ impl Upstreams {
     }
 
     /// Returns the base URL for a request, by the protocol of its path or else of its headers.
-    pub(crate) fn of(&self, provider: Option<Provider>, headers: &HeaderMap) -> Option<&Upstream> {
-        let has = |name: &str| headers.contains_key(name);
+    pub(crate) fn of(
+        &self,
+        provider: Option<Provider>,
+        headers: &HeaderMap,
+    ) -> Result<&Upstream, NoUpstream> {
         let named = match provider {
             Some(Provider::Anthropic) => &self.anthropic,
             Some(_) => &self.openai,
-            None if has("anthropic-version") || has("x-api-key") => &self.anthropic,
-            None if has("authorization") => &self.openai,
-            None => &None,
+            None => match Keys::of(headers) {
+                Keys::Both if self.anthropic.is_some() && self.openai.is_some() => {
+                    return Err(NoUpstream::TwoKeys);
+                }
+                Keys::Anthropic | Keys::Both => &self.anthropic,
+                Keys::OpenAi => &self.openai,
+                Keys::None => &None,
+            },
         };
-        named.as_ref().or(self.default.as_ref())
+        named.as_ref().or(self.default.as_ref()).ok_or(NoUpstream::NotNamed)
+    }
+}
+
+/// Why a request has no provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoUpstream {
+    NotNamed,
+    TwoKeys,
+}
+
+/// The providers whose keys are in the headers of a request. No header says so for certain.
+enum Keys {
+    None,
+    Anthropic,
+    OpenAi,
+    Both,
+}
+
+impl Keys {
+    fn of(headers: &HeaderMap) -> Self {
+        let is_anthropic = |name: &str| name == "x-api-key" || name.starts_with("anthropic-");
+        let is_anthropic = headers.keys().any(|name| is_anthropic(name.as_str()));
+        let mut keys = headers.get_all(AUTHORIZATION).iter().peekable();
+        if keys.peek().is_none() {
+            return if is_anthropic { Self::Anthropic } else { Self::None };
+        }
+        // Anthropic's own bearer tokens have this prefix.
+        let is_own = |value: &HeaderValue| {
+            let token = value.as_bytes().split_at_checked(7);
+            token.is_some_and(|(scheme, token)| {
+                scheme.eq_ignore_ascii_case(b"bearer ")
+                    && token.trim_ascii_start().starts_with(b"sk-ant-")
+            })
+        };
+        match (keys.all(is_own), headers.contains_key("x-api-key"), is_anthropic) {
+            (true, ..) | (false, false, true) => Self::Anthropic,
+            (false, true, _) => Self::Both,
+            (false, false, false) => Self::OpenAi,
+        }
     }
 }
 
@@ -112,19 +160,28 @@ fn without_password(text: &str) -> String {
     }
 }
 
-/// Returns the provider whose chats are sent to a path, and the path as a static text. The version may be part of the
-/// provider's base URL.
-pub(crate) fn chat(path: &str) -> Option<(Provider, &'static str)> {
+/// A kind of requests with a chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chat {
+    pub(crate) provider: Provider,
+    /// The path as a static text.
+    pub(crate) route: &'static str,
+    /// Whether the provider only counts the tokens.
+    pub(crate) is_count: bool,
+}
+
+/// Returns the kind of the chats that are sent to a path. The version may be part of the provider's base URL.
+pub(crate) fn chat(path: &str) -> Option<Chat> {
     let chats = [
-        ("/v1/messages", Provider::Anthropic),
-        ("/v1/messages/count_tokens", Provider::Anthropic),
-        ("/v1/chat/completions", Provider::OpenAi),
-        ("/v1/responses", Provider::Responses),
+        ("/v1/messages", Provider::Anthropic, false),
+        ("/v1/messages/count_tokens", Provider::Anthropic, true),
+        ("/v1/chat/completions", Provider::OpenAi, false),
+        ("/v1/responses", Provider::Responses, false),
     ];
     let path = path.strip_prefix("/v1").unwrap_or(path);
     let is_path = |route: &str| route.strip_prefix("/v1") == Some(path);
-    let found = chats.into_iter().find(|(route, _)| is_path(route));
-    found.map(|(route, provider)| (provider, route))
+    let found = chats.into_iter().find(|(route, ..)| is_path(route));
+    found.map(|(route, provider, is_count)| Chat { provider, route, is_count })
 }
 
 #[cfg(test)]
@@ -138,8 +195,8 @@ mod tests {
             headers.insert(header, "secret".parse().unwrap());
         }
         let uri: Uri = path.parse().unwrap();
-        let provider = chat(uri.path()).map(|(provider, _)| provider);
-        let upstream = upstreams.of(provider, &headers)?;
+        let provider = chat(uri.path()).map(|chat| chat.provider);
+        let upstream = upstreams.of(provider, &headers).ok()?;
         Some(upstream.url(&uri).unwrap().to_string())
     }
 
@@ -152,7 +209,7 @@ mod tests {
         assert_eq!(url("/v1/chat/completions"), "http://a.example/base/v1/chat/completions");
         assert_eq!(url("/chat/completions"), "http://a.example/base/chat/completions");
         assert_eq!(url("/v1/models"), "http://a.example/base/v1/models");
-        assert_eq!(chat("/responses"), Some((Provider::Responses, "/v1/responses")));
+        assert_eq!(chat("/responses").unwrap().route, "/v1/responses");
         for other in
             ["", "/", "/v1", "/v1/v1/messages", "/v2/messages", "/v1/messages/", "/messagesx"]
         {
@@ -161,21 +218,41 @@ mod tests {
     }
 
     #[test]
-    fn a_key_goes_to_no_provider_of_another_protocol() {
-        let both = Upstreams::parse(["anthropic=http://a", "openai=http://o"]).unwrap();
-        for (path, header, expected) in [
-            ("/v1/models", "x-api-key", Some("http://a/v1/models")),
-            ("/v1/models", "anthropic-version", Some("http://a/v1/models")),
-            ("/v1/models", "authorization", Some("http://o/v1/models")),
-            ("/v1/models", "", None),
-            ("/v1/messages", "authorization", Some("http://a/v1/messages")),
+    fn headers_name_the_provider_of_other_paths() {
+        let of = |urls: &[&str], headers: &[(&'static str, &str)]| {
+            let upstreams = Upstreams::parse(urls.iter().copied()).unwrap();
+            let headers = headers.iter().map(|(name, value)| {
+                (name.parse::<axum::http::HeaderName>().unwrap(), value.parse().unwrap())
+            });
+            let headers: HeaderMap = headers.collect();
+            upstreams.of(None, &headers).map(|upstream| upstream.authority.to_string())
+        };
+        let both = ["anthropic=http://a", "openai=http://o"];
+        let (key, version) = (("x-api-key", "k"), ("anthropic-version", "1"));
+        let (own, other) = (("authorization", "Bearer sk-ant-1"), ("authorization", "Bearer sk-1"));
+        for (headers, expected) in [
+            (&[key][..], Ok("a")),
+            (&[version], Ok("a")),
+            (&[("anthropic-beta", "files")], Ok("a")),
+            (&[own], Ok("a")),
+            (&[own, key], Ok("a")),
+            (&[version, other], Ok("a")),
+            (&[other], Ok("o")),
+            (&[key, other], Err(NoUpstream::TwoKeys)),
+            (&[key, other, version], Err(NoUpstream::TwoKeys)),
+            (&[], Err(NoUpstream::NotNamed)),
         ] {
-            assert_eq!(url(&both, path, header).as_deref(), expected, "{path} {header}");
+            assert_eq!(
+                of(&both, headers).as_deref().map_err(|error| *error),
+                expected,
+                "{headers:?}"
+            );
         }
-        let one = Upstreams::parse(["openai=http://o"]).unwrap();
-        assert_eq!(url(&one, "/v1/messages", "x-api-key"), None);
-        assert_eq!(url(&one, "/v1/files", "x-api-key"), None);
-        assert_eq!(url(&one, "/v1/files", "authorization").as_deref(), Some("http://o/v1/files"));
+        let one = ["openai=http://o"];
+        for headers in [&[key][..], &[own], &[key, other]] {
+            assert_eq!(of(&one, headers), Err(NoUpstream::NotNamed), "{headers:?}");
+        }
+        assert_eq!(of(&["anthropic=http://a", "http://d"], &[other]).unwrap(), "d");
     }
 
     #[test]

@@ -11,18 +11,32 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use pannier_core::report::TraceCollector;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
+/// The bytes of large bodies that arrive at once.
+const MAX_UPLOAD_BYTES: usize = 128 << 20;
+
 /// The bounds on calls that run at once.
 #[derive(Debug)]
 pub struct Admission {
     light: Lane,
     heavy: Lane,
+    uploads: Lane,
 }
 
 impl Admission {
-    /// Admits this number of calls at once, and a quarter as many with a large body.
-    pub(crate) fn new(calls: usize) -> Self {
+    /// Admits this number of calls at once, and a quarter as many with a large body of at most these bytes.
+    pub(crate) fn new(calls: usize, input_bytes: usize) -> Self {
         let calls = calls.max(1);
-        Self { light: Lane::new(calls), heavy: Lane::new(calls.div_ceil(4)) }
+        let uploads = MAX_UPLOAD_BYTES / input_bytes.max(1);
+        Self {
+            light: Lane::new(calls),
+            heavy: Lane::new(calls.div_ceil(4)),
+            uploads: Lane::new(uploads.max(4)),
+        }
+    }
+
+    /// Returns the lane of large bodies that have not arrived yet.
+    pub fn uploads(&self) -> &Lane {
+        &self.uploads
     }
 
     /// Returns the lane of small calls.
@@ -144,7 +158,7 @@ mod tests {
 
     #[test]
     fn one_client_has_half_of_the_permits() {
-        let admission = Admission::new(4);
+        let admission = Admission::new(4, 4 << 20);
         let (greedy, other): (Arc<str>, Arc<str>) = ("greedy".into(), "other".into());
         let lane = admission.light();
         let admit = |client: &Arc<str>| {

@@ -75,7 +75,7 @@ pub(crate) struct CallExecutor {
 
 impl CallExecutor {
     pub(crate) fn new(limits: &Limits, telemetry: Option<Arc<dyn CallTelemetry>>) -> Self {
-        let admission = Arc::new(Admission::new(limits.calls));
+        let admission = Arc::new(Admission::new(limits.calls, limits.input));
         Self { admission, time: limits.time, telemetry }
     }
 
@@ -165,8 +165,9 @@ impl CallExecutor {
             tokio::select! {
                 biased;
                 Some((step, message)) = steps.recv() => progress.step(step, message).await,
-                done = &mut work => return done.unwrap_or_else(|error| {
-                    Err(ToolError::internal(format!("the call panicked: {error}")))
+                // The message of a panic can have contents and paths.
+                done = &mut work => return done.unwrap_or_else(|_| {
+                    Err(ToolError::internal("the call failed"))
                 }),
                 () = context.ct.cancelled() => return Err(ToolError::cancelled()),
                 () = tokio::time::sleep_until(end) => return Err(self.timed_out("run")),

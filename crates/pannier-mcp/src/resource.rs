@@ -103,28 +103,42 @@ pub(crate) fn list(
             ToolError::new("invalid_cursor", "the cursor is invalid, or the list has changed", hint)
         })?,
     };
-    let mut resources = Vec::new();
-    let mut first = 0;
+    let (mut resources, mut first_error) = (Vec::new(), None);
+    // The position of the next entry, and of the first one of a folder.
+    let (mut next, mut first) = (start, 0);
     for (name, cache) in &list.caches {
-        let count = cache.manifest().documents as usize;
-        let (from, remaining) = (start.saturating_sub(first), RESOURCES_PER_PAGE - resources.len());
-        if from < count && remaining > 0 {
-            let listed = cache.list_documents(from, remaining)?;
-            resources.extend(listed.into_iter().map(|info| document(name, info)));
+        let end = first + cache.manifest().documents as usize;
+        let remaining = RESOURCES_PER_PAGE - resources.len();
+        if next < end && remaining > 0 {
+            let count = remaining.min(end - next);
+            match cache.list_documents(next - first, count) {
+                Ok(listed) => {
+                    resources.extend(listed.into_iter().map(|info| document(name, info)));
+                    next += count;
+                }
+                // A damaged index must not hide the others.
+                Err(error) => {
+                    first_error = first_error.or(Some(ToolError::from(error)));
+                    next = end;
+                }
+            }
         }
-        first += count;
+        first = end;
     }
     for (name, indexes) in &list.docs {
         let catalog = indexes.catalog()?;
         let snippets = catalog.snippets();
         let remaining = RESOURCES_PER_PAGE - resources.len();
-        let listed = snippets.iter().skip(start.saturating_sub(first)).take(remaining);
+        let listed = snippets.iter().skip(next.saturating_sub(first)).take(remaining);
+        let before = resources.len();
         resources.extend(listed.map(|entry| snippet(name, entry)));
+        next += resources.len() - before;
         first += snippets.len();
     }
-    let end = start + resources.len();
-    let next = (end < first).then(|| list.cursor(end));
-    Ok(Page { resources, next })
+    match first_error.filter(|_| resources.is_empty()) {
+        Some(error) => Err(error),
+        None => Ok(Page { resources, next: (next < first).then(|| list.cursor(next)) }),
+    }
 }
 
 fn document(name: &str, info: DocumentInfo) -> Resource {

@@ -1,8 +1,9 @@
 //! The application: its routes, and how a request becomes a call.
 //!
 //! A request passes three layers: observation (log, metrics), CORS if it is on, and the checks of `guard.rs`. Then its body
-//! is read, and its call waits for a permit. Bodies above [`MAX_LIGHT_BYTES`] wait before they are read, in a lane of their
-//! own, and are parsed on a thread outside of the reactor. So small requests do not wait for large ones.
+//! is read, and its call waits for a permit. Bodies above [`MAX_LIGHT_BYTES`] have lanes of their own, one until they have
+//! arrived and one for their calls, and are parsed on a thread outside of the reactor. So small requests do not wait for
+//! large ones, and calls do not wait for slow clients.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use axum::routing::{any, get, post};
 use axum::{Extension, Router, middleware};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pannier_mcp::{Admission, CallPermit, Caller, HttpEndpoint, Server, observed};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::cors::CorsLayer;
 
@@ -33,6 +35,9 @@ use crate::{HttpOptions, IO_TIMEOUT};
 /// The largest body that is parsed on the reactor, in less than a millisecond.
 const MAX_LIGHT_BYTES: usize = 64 << 10;
 
+/// The time in which a scrape of the metrics reads the versions of indexes.
+const SCRAPE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// The time for which browsers may remember what CORS allows.
 const CORS_MAX_AGE: Duration = Duration::from_secs(600);
 
@@ -44,6 +49,8 @@ pub(crate) struct App {
     pub(crate) tokens: BearerTokens,
     pub(crate) allowed: Allowed,
     pub(crate) metrics: Metrics,
+    /// One scrape at a time reads the versions of indexes.
+    scrape: Arc<Semaphore>,
     pub(crate) telemetry: Option<Arc<dyn Telemetry>>,
     /// Cancelled when the server drains.
     pub(crate) drain: CancellationToken,
@@ -59,7 +66,8 @@ impl App {
         let mcp = server.http_endpoint(stop);
         let (tokens, metrics) = (options.tokens.clone(), Metrics::default());
         let (telemetry, drain) = (options.telemetry.clone(), CancellationToken::new());
-        Self { server, mcp, tokens, allowed, metrics, telemetry, drain }
+        let scrape = Arc::new(Semaphore::new(1));
+        Self { server, mcp, tokens, allowed, metrics, scrape, telemetry, drain }
     }
 
     fn admission(&self) -> &Admission {
@@ -88,12 +96,15 @@ impl App {
         if size.upper().is_some_and(|bytes| bytes <= MAX_LIGHT_BYTES as u64) {
             return Ok((self.collect(body).await?, None));
         }
-        let lane = self.admission().heavy();
+        let admission = self.admission();
+        let (uploads, lane) = (admission.uploads(), admission.heavy());
         let closed = |_| ReadError::Closed;
-        // A client that sends slowly delays only itself.
-        let client = lane.enter(client).await.map_err(closed)?;
+        let upload = uploads.enter(client).await.map_err(closed)?;
+        let upload = uploads.admit(Some(upload)).await.map_err(closed)?;
         let body = self.collect(body).await?;
+        let client = lane.enter(client).await.map_err(closed)?;
         let permit = lane.admit(Some(client)).await.map_err(closed)?;
+        drop(upload);
         Ok((body, Some(Arc::new(permit))))
     }
 
@@ -207,12 +218,19 @@ async fn wrong_method(method: Method) -> Response {
 }
 
 async fn metrics_text(State(app): State<Arc<App>>) -> Response {
-    // Comparing versions reads files.
-    let work = tokio::task::spawn_blocking(move || app.metrics.text(app.server.shelf()));
-    match work.await {
-        Ok(text) => respond(text, "text/plain; version=0.0.4"),
-        Err(error) => Problem::internal(error.to_string()).into(),
+    let mut text = app.metrics.text();
+    // Versions are in files and databases. One that hangs holds the permit, and later scrapes lack the versions.
+    if let Ok(permit) = Arc::clone(&app.scrape).try_acquire_owned() {
+        let work = tokio::task::spawn_blocking(move || {
+            let versions = metrics::versions(app.server.shelf());
+            drop(permit);
+            versions
+        });
+        if let Ok(Ok(versions)) = tokio::time::timeout(SCRAPE_TIMEOUT, work).await {
+            text.push_str(&versions);
+        }
     }
+    respond(text, "text/plain; version=0.0.4")
 }
 
 async fn openapi() -> Response {
@@ -251,7 +269,7 @@ async fn mcp(
             false => answer.await,
             true => match poll_on_thread(answer).await {
                 Ok(answer) => answer,
-                Err(error) => return Problem::internal(error.to_string()).into(),
+                Err(_) => return Problem::failed().into(),
             },
         };
         answer.map(Body::new)
@@ -320,7 +338,7 @@ async fn call(
             drop(permit);
             answer
         });
-        work.await.unwrap_or_else(|error| Err(Problem::internal(error.to_string())))
+        work.await.unwrap_or_else(|_| Err(Problem::failed()))
     };
     let time = app.server.limits().time;
     match tokio::time::timeout(time, answer).await {

@@ -84,6 +84,19 @@ pub fn is_local_request(headers: &HeaderMap, uri: &Uri) -> bool {
     allowed.is_host(headers, uri) == Some(true) && allowed.is_origin(headers)
 }
 
+/// Returns whether a request comes from a web page of another machine, or of one that hides its origin. Applications with
+/// an embedded browser have origins of other schemes.
+pub fn is_foreign_page(headers: &HeaderMap) -> bool {
+    let is_foreign = |origin: &HeaderValue| {
+        let bytes = origin.as_bytes();
+        let is_page = ["null", "http://", "https://"].iter().any(|page| {
+            bytes.get(..page.len()).is_some_and(|start| start.eq_ignore_ascii_case(page.as_bytes()))
+        });
+        is_page && !is_local_page(origin)
+    };
+    headers.get_all(ORIGIN).iter().any(is_foreign)
+}
+
 /// Returns the host without the brackets of an IPv6 address.
 fn bare_host(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
@@ -259,6 +272,17 @@ mod tests {
             assert!(!is_origin(&[origin]), "{origin}");
         }
         assert!(!is_origin(&["http://localhost", "http://localhost"]));
+        for (origin, expected) in [
+            ("http://localhost:3000", false),
+            ("app://notes", false),
+            ("null", true),
+            ("http://evil.example", true),
+            ("HTTPS://evil.example", true),
+        ] {
+            assert_eq!(is_foreign_page(&headers(&ORIGIN, &[origin])), expected, "{origin}");
+        }
+        assert!(is_foreign_page(&headers(&ORIGIN, &["http://localhost", "http://evil.example"])));
+        assert!(!is_foreign_page(&HeaderMap::new()));
         // The page of the server itself.
         let own = |host: &str, origin: &str| {
             let mut headers = headers(&ORIGIN, &[origin]);

@@ -27,7 +27,7 @@ mod write_timeout;
 
 pub use address::Address;
 pub use error::HttpError;
-pub use guard::is_local_request;
+pub use guard::{is_foreign_page, is_local_request};
 pub use listener::ConnectionLimits;
 pub use logs::{LogFormat, LogGuard, LogLevel, init_logs};
 #[cfg(feature = "inspector")]

@@ -37,7 +37,7 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_millis(300);
 /// The delay after a failed accept, for instance because of too many open files.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// The number of open connections.
+/// The number of open connections, and what is added to their responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// Of all addresses; default 512.
@@ -46,11 +46,13 @@ pub struct ConnectionLimits {
     pub per_address: usize,
     /// Of one address that may wait for long before they send a request; default 32.
     pub waiting: usize,
+    /// Whether a response without the header `Date` gets one; default `true`. A proxy passes on what it has got.
+    pub adds_date: bool,
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { total: 512, per_address: 256, waiting: 32 }
+        Self { total: 512, per_address: 256, waiting: 32, adds_date: true }
     }
 }
 
@@ -274,6 +276,7 @@ async fn serve<S>(
         .header_read_timeout(IO_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
         .preserve_header_case(true)
+        .auto_date_header(open.connections.limits.adds_date)
         .serve_connection(TokioIo::new(WriteTimeout::new(stream, IO_TIMEOUT)), service);
     let mut connection = std::pin::pin!(connection);
     let (mut is_draining, mut is_shut, mut is_short) = (false, false, is_short);
@@ -314,7 +317,7 @@ mod tests {
     #[test]
     fn full_server_closes_the_oldest_connection_of_the_greediest_address() {
         let connections = Connections::default();
-        let ConnectionLimits { total, per_address, waiting } = connections.limits;
+        let ConnectionLimits { total, per_address, waiting, .. } = connections.limits;
         let address = |last: u8| IpAddr::from([127, 0, 0, last]);
         let admit = |last: u8| {
             let close = CancellationToken::new();

@@ -82,8 +82,8 @@ impl Metrics {
         metrics.response_bytes += exchange.response_bytes;
     }
 
-    /// Returns all metrics in the text format of Prometheus.
-    pub(crate) fn text(&self, shelf: &Shelf) -> String {
+    /// Returns all metrics but the versions of indexes, in the text format of Prometheus.
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         family(&mut text, "requests_total", "counter", "Requests by route and status.");
@@ -125,21 +125,23 @@ impl Metrics {
         }
         family(&mut text, "requests_in_flight", "gauge", "Requests without a complete response.");
         sample(&mut text, "requests_in_flight", "", self.in_flight());
-        family(&mut text, "index_info", "gauge", "Indexes and their versions.");
-        for name in shelf.document_names() {
-            // A damaged index has no version; its calls report why.
-            if let Ok(index) = shelf.documents(Some(name)) {
-                let version = &index.manifest().version;
-                sample(
-                    &mut text,
-                    "index_info",
-                    &format!("index=\"{name}\",version=\"{version}\""),
-                    1,
-                );
-            }
-        }
         text
     }
+}
+
+/// Returns the versions of indexes in the same format. It opens them, which may take long.
+pub(crate) fn versions(shelf: &Shelf) -> String {
+    let mut text = String::new();
+    family(&mut text, "index_info", "gauge", "Indexes and their versions.");
+    for name in shelf.document_names() {
+        // A damaged index has no version; its calls report why.
+        if let Ok(index) = shelf.documents(Some(name)) {
+            let version = &index.manifest().version;
+            let labels = format!("index=\"{name}\",version=\"{version}\"");
+            sample(&mut text, "index_info", &labels, 1);
+        }
+    }
+    text
 }
 
 fn family(text: &mut String, name: &str, kind: &str, help: &str) {

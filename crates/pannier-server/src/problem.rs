@@ -48,6 +48,11 @@ impl Problem {
             .hint("this is a fault of the server; please report it")
     }
 
+    /// A call that panicked. The message of a panic can have contents and paths.
+    pub(crate) fn failed() -> Self {
+        Self::internal("the call failed")
+    }
+
     pub(crate) fn timeout() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", "the request took too long").hint(
             "ask for less, or try again later; the server can be started with a greater --timeout",

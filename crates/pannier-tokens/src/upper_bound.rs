@@ -65,6 +65,11 @@ impl TokenCounter for UpperBound {
         self.inner.max_count(bytes).map(|count| self.apply_factor(count))
     }
 
+    fn count_distinct(&self, texts: &[&str]) -> Vec<usize> {
+        let counts = self.inner.count_distinct(texts).into_iter();
+        counts.map(|count| self.apply_factor(count)).collect()
+    }
+
     fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
         self.inner.truncate(text, self.inner_limit(limit))
     }

@@ -49,6 +49,10 @@ impl Failure {
             (None, Self::Docs(DocsError::Embedder(_))) if audience == Audience::Agent => {
                 Some("the embedding model failed; ask the user to check it".to_owned())
             }
+            #[cfg(feature = "docs")]
+            (None, Self::Docs(DocsError::Reranker(_))) if audience == Audience::Agent => {
+                Some("the reranker failed; ask the user to check it".to_owned())
+            }
             _ => None,
         };
         let message = message.unwrap_or_else(|| self.to_string());
@@ -70,6 +74,8 @@ impl Failure {
                 | ShelfError::NoContext { path }
                 | ShelfError::Io { path, .. },
             ) => vec![path],
+            #[cfg(feature = "chat")]
+            Self::Chat(ChatError::Store { path, .. }) => vec![path],
             #[cfg(feature = "docs")]
             Self::Docs(
                 DocsError::NoSources { path }

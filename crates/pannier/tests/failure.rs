@@ -52,6 +52,24 @@ fn failures() -> Vec<(Failure, Category)> {
 }
 
 #[test]
+fn clients_see_neither_paths_nor_addresses() {
+    let (path, address) = ("/home/user/state/recall/0123", "http://10.0.0.5:8080/rerank");
+    let failed = || format!("{address}: no answer").into();
+    let problem = format!("{path} is full");
+    for failure in [
+        ChatError::Store { action: "write", path: path.into(), problem }.into(),
+        Failure::from(DocsError::Reranker(failed())),
+        DocsError::Embedder(failed()).into(),
+    ] {
+        let message = failure.message(Audience::Agent);
+        let advice = failure.advice(Audience::Agent).unwrap_or_default();
+        for text in [message, advice] {
+            assert!(!text.contains("/home/user") && !text.contains("10.0.0.5"), "{text}");
+        }
+    }
+}
+
+#[test]
 fn failures_have_their_category() {
     for (failure, category) in failures() {
         assert_eq!(failure.category(), category, "{failure}");

@@ -229,14 +229,15 @@ impl Fold {
         self.sent_tokens > self.limit
     }
 
-    /// Returns whether all messages together are below every limit at which a step cuts.
+    /// Returns whether all messages together, with those that are never sent, are below every limit at which a step cuts.
     pub(super) fn stays_below_pressure(
         &self,
         transcript: &Transcript<'_>,
         options: &SessionOptions,
     ) -> bool {
-        let sent = transcript.messages.iter().filter(|message| message.rejection_rule.is_none());
-        let tokens = sent.fold(0_i64, |sum, message| sum.saturating_add(message.tokens()));
+        let messages = transcript.messages.iter();
+        let tokens =
+            messages.fold(0_i64, |sum, message| sum.saturating_add(message.input_tokens()));
         tokens <= self.limit.min(share(self.base, options.pressure))
     }
 

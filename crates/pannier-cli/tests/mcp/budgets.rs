@@ -291,17 +291,22 @@ fn no_answer_exceeds_its_budget() {
     check(&rows);
 }
 
-/// Checks that no answer is above its budget, that large ones use it, and that small ones leave nothing out that fits.
+/// Checks that no answer is above its budget, that large ones use it, that searches get one, and that small ones leave
+/// nothing out that fits.
 fn check(rows: &BTreeMap<(&str, usize), Row>) {
     let mut problems = Vec::new();
     for ((label, budget), row) in rows {
-        let is_divisible = ["search_docs", "get_memory packet", "pack_items"].contains(label);
+        let is_search = *label == "search_docs" || label.starts_with("search ");
+        let is_divisible = is_search || ["get_memory packet", "pack_items"].contains(label);
         let uses_little = row.used.iter().any(|used| *used < 0.9);
         if row.over > 0 || row.missed > 0 {
             problems.push(format!("{label} at {budget}: {} over, {} missed", row.over, row.missed));
         }
         if *budget >= 2_000 && is_divisible && uses_little {
             problems.push(format!("{label} at {budget} uses {:?}", row.used));
+        }
+        if *budget >= 2_000 && is_search && row.refused > 0 {
+            problems.push(format!("{label} at {budget}: {} refused", row.refused));
         }
     }
     assert!(problems.is_empty(), "{problems:#?}");

@@ -26,10 +26,26 @@ def main():
         messages = [{"role": "user", "content": content}]
         answer = chat.chat.completions.create(model="gpt-5", messages=messages, tools=tools)
         results.append(answer.choices[0].message.content)
-        stream = chat.chat.completions.create(model="gpt-5", messages=messages, stream=True)
+        stream = chat.chat.completions.create(model="gpt-5", messages=messages, tools=tools, stream=True)
         results.append([chunk.choices[0].delta.content for chunk in stream])
-    answer = chat.responses.create(model="gpt-5", input="Hello")
-    results.append(answer.output_text)
+    tools = [{"type": "function", "name": "weather", "parameters": TOOL, "strict": False}]
+    image = {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}", "detail": "low"}
+    message = {"role": "user", "content": [{"type": "input_text", "text": "What is this?"}, image]}
+    for text in ("Hello", [message]):
+        results.append(chat.responses.create(model="gpt-5", input=text, tools=tools).output_text)
+        stream = chat.responses.create(model="gpt-5", input=text, tools=tools, stream=True)
+        results.append([(event.type, getattr(event, "delta", None)) for event in stream])
+    # Histories that must be cut.
+    history, items = [{"role": "user", "content": "Fix it."}], [{"role": "user", "content": "Fix it."}]
+    for number in range(6):
+        arguments, output = '{"city": "Oslo"}', f"{number} {LONG}"
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "weather", "arguments": arguments}}
+        history += [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": f"c{number}", "content": output}]
+        items += [{"type": "function_call", "call_id": f"c{number}", "name": "weather", "arguments": arguments},
+                  {"type": "function_call_output", "call_id": f"c{number}", "output": output}]
+    answer = chat.chat.completions.create(model="gpt-5", messages=history)
+    results.append(answer.choices[0].message.content)
+    results.append(chat.responses.create(model="gpt-5", input=items, tools=tools).output_text)
 
     claude = anthropic.Anthropic(base_url=base, api_key="key-anthropic", max_retries=0)
     tools = [{"name": "weather", "description": "The weather", "input_schema": TOOL}]

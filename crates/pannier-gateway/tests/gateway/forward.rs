@@ -124,8 +124,92 @@ fn compressed_bodies_are_decoded_to_decide() {
     );
     assert!(received.text().starts_with("{\"model\":\"claude-x\""), "{:.60}", received.text());
     let unknown = gateway.post("/v1/messages", "Content-Encoding: br\r\n", "x");
-    assert_eq!(unknown.header("pannier-fit"), Some("not-visible"));
+    assert_eq!(unknown.header("pannier-fit"), Some("failed"));
     assert_eq!(provider.received().header("content-encoding"), Some("br"));
+    // What cannot be decoded cannot be counted.
+    let strict = Gateway::start(&provider.url, |options| {
+        (options.is_strict, options.max_body_bytes) = (true, 4_000);
+    });
+    let gzip = "Content-Encoding: gzip\r\n";
+    for (headers, body, status) in [
+        ("Content-Encoding: br\r\n", &b"x"[..], 422),
+        ("Content-Encoding: gzip, gzip\r\n", &compress(&session(2, 10)), 422),
+        ("Content-Encoding: gzip\r\nContent-Encoding: gzip\r\n", &compress("{}"), 422),
+        (gzip, &compress(&session(2, 10))[..50], 422),
+        (gzip, &compress(&" ".repeat(5_000)), 413),
+    ] {
+        let answer = strict.post("/v1/messages", headers, body);
+        assert_eq!(answer.status(), status, "{headers}: {}", answer.text());
+        assert_eq!(answer.header("pannier-fit"), Some("failed"));
+    }
+    assert!(provider.received_nothing());
+}
+
+#[test]
+fn a_result_without_its_call_is_inside_the_budget() {
+    let provider = Provider::always(OK);
+    let gateway = Gateway::start(&provider.url, |options| options.is_strict = true);
+    let text = "word ".repeat(200_000);
+    let orphan = format!(r#"{{"type":"tool_result","tool_use_id":"x","content":"{text}"}}"#);
+    let body = format!(
+        r#"{{"messages":[{{"role":"user","content":[{orphan},{{"type":"text","text":"Hi"}}]}}]}}"#
+    );
+    let answer = gateway.post("/v1/messages", "", body);
+    assert_eq!((answer.status(), answer.header("pannier-fit")), (413, Some("over-budget")));
+    assert!(provider.received_nothing());
+}
+
+#[test]
+fn pages_of_other_hosts_are_refused() {
+    let provider = Provider::always(OK);
+    let gateway = Gateway::start(&provider.url, |_| {});
+    for (origin, status) in [
+        ("https://evil.example", 403),
+        ("null", 403),
+        ("http://localhost:3000", 200),
+        ("app://notes", 200),
+    ] {
+        for path in ["/v1/messages", "/v1/files"] {
+            let answer = gateway.post(path, &format!("Origin: {origin}\r\n"), session(1, 5));
+            assert_eq!(answer.status(), status, "{origin}");
+        }
+    }
+}
+
+#[test]
+fn keys_go_to_the_provider_that_their_headers_name() {
+    let (anthropic, openai) = (Provider::always(OK), Provider::always(OK));
+    let urls = [format!("anthropic={}", anthropic.url), format!("openai={}", openai.url)];
+    let gateway = Gateway::start(&anthropic.url, |options| {
+        let urls = urls.each_ref().map(String::as_str);
+        options.upstreams = pannier_gateway::Upstreams::parse(urls).unwrap();
+    });
+    let get = |path: &str, headers: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+        gateway.exchange(head.as_bytes())
+    };
+    let (own, other) =
+        ("Authorization: Bearer sk-ant-own\r\n", "Authorization: Bearer sk-other\r\n");
+    let key = "X-Api-Key: k\r\n";
+    for (headers, to_anthropic) in [
+        (key.to_owned(), true),
+        (own.to_owned(), true),
+        ("Anthropic-Beta: files\r\n".to_owned(), true),
+        (format!("{key}{own}"), true),
+        (other.to_owned(), false),
+    ] {
+        assert_eq!(get("/v1/models", &headers).status(), 200, "{headers}");
+        let (expected, rest) =
+            if to_anthropic { (&anthropic, &openai) } else { (&openai, &anthropic) };
+        assert_eq!(expected.received().head[0], "GET /v1/models HTTP/1.1");
+        assert!(rest.received_nothing(), "{headers}");
+    }
+    for (headers, status) in [(format!("{key}{other}"), 400), (String::new(), 404)] {
+        let answer = get("/v1/models", &headers);
+        assert_eq!(answer.status(), status, "{}", answer.text());
+        assert_eq!(answer.header("pannier-fit"), Some("refused"));
+    }
+    assert!(anthropic.received_nothing() && openai.received_nothing());
 }
 
 #[test]

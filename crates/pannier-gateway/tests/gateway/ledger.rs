@@ -1,6 +1,9 @@
 //! Sessions: prefixes, receipts, users and restarts.
 
-use super::support::{Folder, Gateway, OK, Provider, post_as, session};
+use std::io::Write;
+
+use super::support::{Folder, Gateway, OK, Provider, free_address, post_as, session};
+use super::usage::metrics;
 
 fn number(answer: &super::support::Message, name: &str) -> i64 {
     answer.header(name).unwrap().parse().unwrap()
@@ -34,6 +37,48 @@ fn prefixes_are_those_of_the_last_request() {
     assert_eq!(number(&other, "pannier-tokens-prefix"), 0);
     let edited = gateway.post("/v1/messages", "", body.replace("Fix the", "Mend the"));
     assert_eq!(number(&edited, "pannier-tokens-prefix"), 0);
+}
+
+#[test]
+fn requests_that_are_only_counted_or_refused_are_not_recorded() {
+    let provider = Provider::start(|message, stream| {
+        let is_refused = message.text().contains("\"model\" : \"busy\"");
+        let answer = match is_refused {
+            true => "HTTP/1.1 429 Slow\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
+            false => OK,
+        };
+        let _ = stream.write_all(answer.as_bytes());
+    });
+    let address = free_address();
+    let gateway = Gateway::start(&provider.url, |options| {
+        options.metrics = Some(address.parse().unwrap());
+    });
+    let body = session(5, 20);
+    let busy = body.replace("claude-x", "busy");
+    for (path, body, status) in [
+        ("/v1/messages/count_tokens", &body, 200),
+        ("/v1/messages", &busy, 429),
+        ("/v1/messages", &busy, 429),
+    ] {
+        let answer = gateway.post(path, "", body);
+        assert_eq!(answer.status(), status);
+        assert!(number(&answer, "pannier-tokens-in") > 0);
+        assert_eq!(answer.header("pannier-tokens-prefix"), None);
+        assert_eq!(answer.header("pannier-receipt"), None);
+    }
+    let first = gateway.post("/v1/messages", "", &body);
+    assert_eq!(number(&first, "pannier-tokens-prefix"), 0);
+    let tokens = number(&first, "pannier-tokens-in");
+    let second = gateway.post("/v1/messages", "", &body);
+    assert_eq!(number(&second, "pannier-tokens-prefix"), tokens - 3);
+    let expected = format!("pannier_gateway_tokens_in_total {}", 2 * tokens);
+    let is_counted = || metrics(&address).lines().any(|line| line == expected);
+    // A response may be read before it is counted.
+    let polls = (0..2_000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        is_counted()
+    });
+    assert!(polls, "{expected} is not in\n{}", metrics(&address));
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl Message {
 
     /// The headers that both sides must see alike, sorted.
     pub(crate) fn shared_headers(&self) -> Vec<String> {
-        let own = ["connection", "host", "pannier-", "transfer-encoding", "te:", "date:"];
+        let own = ["connection", "host", "pannier-", "transfer-encoding", "te:"];
         let is_own = |line: &&String| own.iter().any(|name| line.to_lowercase().starts_with(name));
         let mut headers: Vec<String> =
             self.head.iter().skip(1).filter(|line| !is_own(line)).cloned().collect();

@@ -52,12 +52,16 @@ fn sent(answer: &Message) -> i64 {
     answer.header("pannier-tokens-sent").unwrap().parse().unwrap()
 }
 
-fn metric(address: &str, name: &str) -> i64 {
+pub(crate) fn metrics(address: &str) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     stream
         .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .unwrap();
-    let text = String::from_utf8(super::support::read_to_end(stream)).unwrap();
+    String::from_utf8(super::support::read_to_end(stream)).unwrap()
+}
+
+fn metric(address: &str, name: &str) -> i64 {
+    let text = metrics(address);
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
     line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
 }

@@ -169,6 +169,8 @@ fn responses(response: &str) -> Value {
         "401": error("A bearer token is required"),
         "403": error("The request is for another host, or from a page of another origin"),
         "404": error("An index, an entry or an item does not exist"),
+        "405": error("The path does not take the method"),
+        "408": error("The body took too long to arrive"),
         "413": error("The request is too large"),
         "415": error("The content type is not application/json"),
         "422": error("The budget cannot be met, or the answer is too large"),

@@ -69,6 +69,27 @@ fn small_requests_pass_large_ones() {
 }
 
 #[test]
+fn a_large_call_does_not_wait_for_slow_uploads() {
+    let mut config = pannier_mcp::ServerConfig::default();
+    config.limits.calls = 1;
+    let server = Server::start(config, |_| {});
+    let body = large_pack(100_000).to_string();
+    let request = server.request("/v1/pack", "", &body);
+    let (start, rest) = request.split_at(request.len() / 2);
+    let mut slow: Vec<TcpStream> = (0..2).map(|_| server.connect()).collect();
+    for stream in &mut slow {
+        stream.write_all(start).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(server.exchange(&request).status, 200);
+    // They have not timed out meanwhile.
+    for mut stream in slow {
+        stream.write_all(rest).unwrap();
+        assert_eq!(Response::read(stream).status, 200);
+    }
+}
+
+#[test]
 fn one_client_does_not_starve_another() {
     const CALLS: usize = 16;
     let mut config = pannier_mcp::ServerConfig::default();

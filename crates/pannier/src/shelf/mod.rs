@@ -189,6 +189,9 @@ impl Shelf {
     /// Sets the folder of cut blocks, in which `recall` looks. Default: `.pannier/recall`.
     #[must_use]
     pub fn with_recall_folder(mut self, folder: Option<PathBuf>) -> Self {
+        if let Some(folder) = &folder {
+            self.hide(folder, "recall");
+        }
         self.recall = folder;
         self
     }
@@ -475,7 +478,7 @@ impl Shelf {
 
 impl Shelf {
     /// Hides a path from clients.
-    #[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
+    #[cfg(any(feature = "chat", feature = "docs", feature = "memory", feature = "snippets"))]
     fn hide(&mut self, path: &Path, name: &str) {
         let paths = [std::path::absolute(path).ok(), path.canonicalize().ok()];
         for path in paths.into_iter().flatten() {
