@@ -118,6 +118,7 @@ function composed(chat, tools, system, provider) {
   if (!Array.isArray(chat)) {
     throw invalid("tools and system belong to a list of messages; a request and a text have their own");
   }
+  if (tools !== undefined && !Array.isArray(tools)) throw invalid(`tools is a ${typeof tools}; give a list of tools`);
   const hasSchema = tools?.some((tool) => tool !== null && typeof tool === "object" && "input_schema" in tool);
   provider ??= hasSchema ? "anthropic" : call("detect", chat).answer;
   const field = MESSAGES[provider] ?? "messages";
@@ -172,7 +173,7 @@ export function fitChat(chat, { tools, system, ...options } = {}) {
   if (options.previous !== undefined && typeof options.previous !== "string") {
     request.previous = JSON.stringify(wrap(options.previous));
   }
-  if (added && options.pin) request.pin = options.pin.map((name) => renumbered(name, added));
+  if (added && Array.isArray(options.pin)) request.pin = options.pin.map((name) => renumbered(name, added));
   const { answer, text, warnings } = callChat("chat", request, added);
   const { transcript: sent, ...report } = answer;
   const own = unwrap(sent);

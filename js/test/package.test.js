@@ -81,6 +81,7 @@ test("tools and a system prompt are counted, and positions are the caller's", ()
   assert.deepEqual(parts.transcript, [{ role: "user", parts: [{ text: "Hello!" }] }]);
   assert.throws(() => fitChat([...history, { role: "nobody", content: "a" }], { budget: 100, provider: "openai", system: "a" }), /messages\[3\]/);
   assert.throws(() => fitChat("[]", { budget: 100, system: "a" }), { code: "invalid_input" });
+  assert.throws(() => fitChat(history, { budget: 100, tools: "a" }), { code: "invalid_input" });
 });
 
 test("a session keeps the prefix of its requests", () => {
