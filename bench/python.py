@@ -4,8 +4,8 @@
 usage: bench/python.py
 
 Needs an optimized build (`pip install ./python`) and `pip install langchain litellm tiktoken`. The library's time is that of the same
-extension on JSON text: no object is converted. Runs take turns, and each figure is the median CPU time. Every result is
-checked first.
+extension on JSON text: no object is converted. Runs take turns, and each figure is the median: CPU time, and wall time, which is
+shorter as counting uses all cores. Every result is checked first.
 """
 
 import importlib.metadata
@@ -50,14 +50,20 @@ def conversation(count, seed=1, words=60):
 
 
 def medians(*functions, rounds=ROUNDS):
-    """Returns the median CPU time of each function. They take turns."""
+    """Returns the median CPU and wall time of each function. They take turns."""
     times = [[] for _ in functions]
     for _ in range(rounds):
         for own, function in zip(times, functions):
-            start = time.process_time()
+            start = time.process_time(), time.perf_counter()
             function()
-            own.append(time.process_time() - start)
-    return [statistics.median(own) for own in times]
+            own.append((time.process_time() - start[0], time.perf_counter() - start[1]))
+    return [tuple(map(statistics.median, zip(*own))) for own in times]
+
+
+def compare(name, library, python):
+    """Prints the times of the library and of Python, and their ratios."""
+    cells = [f"{own * 1e3:.0f} ms, {wall * 1e3:.0f} ms" for own, wall in (library, python)]
+    row(name, *cells, *(f"{ours / theirs:.2f}" for ours, theirs in zip(python, library)))
 
 
 def row(name, *cells):
@@ -70,8 +76,8 @@ def overhead():
     print(f"\n{len(messages)} messages, {len(as_json) / 1e6:.1f} MB of JSON, budget half of the tokens\n")
     session = pannier.ChatSession(budget=1 << 40, model="gpt-5", provider="openai")
     session.fit(messages)
-    row("fit_chat", "library", "Python", "ratio")
-    row("---", "---", "---", "---")
+    row("fit_chat", "library: CPU, wall", "Python: CPU, wall", "CPU ratio", "wall ratio")
+    row("---", "---", "---", "---", "---")
     for name, options in (("session", {}), ("once", {"once": True}), ("all fits", {"budget": 1 << 40})):
         options = {"budget": session.tokens // 2, "provider": "openai", **options}
         native = {"tokenizer": "gpt-5", **options}
@@ -80,14 +86,14 @@ def overhead():
         library, python = medians(
             lambda: _pannier.fit_chat(as_json, native), lambda: pannier.fit_chat(messages, model="gpt-5", **options)
         )
-        row(name, f"{library * 1e3:.0f} ms", f"{python * 1e3:.0f} ms", f"{python / library:.2f}")
+        compare(name, library, python)
 
     chance = random.Random(2)
     items = [{"id": str(number), "content": text(chance, 40), "priority": number % 10} for number in range(100_000)]
     counted = [{**item, "tokens": 41} for item in items]
     print("\n100,000 dicts\n")
-    row("pack", "library", "Python", "ratio")
-    row("---", "---", "---", "---")
+    row("pack", "library: CPU, wall", "Python: CPU, wall", "CPU ratio", "wall ratio")
+    row("---", "---", "---", "---", "---")
     for name, pool, options in (
         ("tokens given", counted, {}),
         ("tokens counted", items, {}),
@@ -99,7 +105,7 @@ def overhead():
         library, python = medians(
             lambda: _pannier.pack(as_json, options), lambda: pannier.pack(pool, **options), rounds=5
         )
-        row(name, f"{library * 1e3:.0f} ms", f"{python * 1e3:.0f} ms", f"{python / library:.2f}")
+        compare(name, library, python)
 
 
 def problem(messages, budget):
@@ -216,14 +222,15 @@ def langchain():
     reasons.pop(None, None)
     unusable["pannier.fit_chat, dicts"] = reasons
 
-    own = times["pannier.fit_chat, dicts"]
+    own, adapter = times["pannier.fit_chat, dicts"][0], times.get("Pannier's adapter", (None,))[0]
     print(f"\n{len(given)} messages, {budget} of {tokens_of(given)} tokens; 200 chats for unusable requests\n")
-    row("trim_messages", "time", "ratio", "unusable requests")
-    row("---", "---", "---", "---")
-    for name, seconds in times.items():
+    row("trim_messages", "CPU", "wall", "CPU to that of dicts", "to that of the adapter", "unusable requests")
+    row("---", "---", "---", "---", "---", "---")
+    for name, (seconds, wall) in times.items():
         why = ", ".join(f"{count} {reason}" for reason, count in sorted(unusable[name].items())) or "none"
         total = sum(unusable[name].values())
-        row(name, f"{seconds * 1e3:.1f} ms", f"{seconds / own:.1f}", f"{total} of 200 ({why})" if total else "0 of 200")
+        to_adapter = f"{seconds / adapter:.1f}" if adapter else ""
+        row(name, f"{seconds * 1e3:.1f} ms", f"{wall * 1e3:.1f} ms", f"{seconds / own:.1f}", to_adapter, f"{total} of 200 ({why})" if total else "0 of 200")
 
 
 def main():

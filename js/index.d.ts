@@ -1,4 +1,15 @@
 import type {
+  BlockPosition,
+  BudgetAnswer,
+  Explanation,
+  FittedMessage,
+  LossAnswer,
+  PackTotals,
+  Repair,
+  ReusedPrefix,
+  SweepAnswer,
+} from "./answers.js";
+import type {
   ChatRequest,
   CountRequest,
   Item,
@@ -9,6 +20,7 @@ import type {
 } from "./requests.js";
 
 export type { Item } from "./requests.js";
+export type * from "./answers.js";
 
 /** The encodings of OpenAI's models. Counts for Claude and Gemini are upper bounds that need `o200k`. */
 export type Encoding = "o200k" | "cl100k";
@@ -28,8 +40,16 @@ interface Model {
   model?: string;
 }
 
+/** What is sent with a list of messages. It is counted, and not part of the result. */
+interface Prompt {
+  /** The tools, as the provider takes them. */
+  tools?: readonly unknown[];
+  /** The system prompt, as the provider takes it. */
+  system?: unknown;
+}
+
 /** Options of `fitChat`. */
-export type FitOptions = Omit<ChatRequest, "transcript" | "explain"> & Model;
+export type FitOptions = Omit<ChatRequest, "transcript" | "explain"> & Model & Prompt;
 /** Options of a session. */
 export type SessionOptions = Omit<FitOptions, "once" | "previous">;
 /** Options of `pack`. Templates are files, which the command and the Python package read. */
@@ -69,9 +89,6 @@ export interface Cut {
   tokens_after: number;
 }
 
-/** A message that could not be sent as it was. */
-export type Repair = { [key: string]: unknown };
-
 /** A chat that fits, and how it was fitted. */
 export interface FittedChat<T> {
   /** The messages to send, or the request that contains them: what was given, in the same form. */
@@ -91,31 +108,21 @@ export interface FittedChat<T> {
   /** Of a session: the blocks that are sent in a shorter form. */
   cuts?: Cut[];
   /** Of a single request: the totals. */
-  totals?: Totals;
-  /** Explains how messages are sent, by id or position. */
-  explain(...ids: (string | number)[]): Explanation[];
+  totals?: PackTotals;
+  /** Of a session: whether blocks were cut that the previous request contained. */
+  is_batch?: boolean;
+  /** Of a session: the last block that the previous request contained, with all before it. */
+  last_unchanged?: BlockPosition | null;
+  /** With `previous`: the common prefix. */
+  prefix?: ReusedPrefix;
+  /** Explains how messages are sent, by id or position. Single requests explain them as items. */
+  explain(...ids: (string | number)[]): FittedMessage[] | Explanation[];
   /** Returns a block that was cut, by its recall id: exactly as it was, or some lines of it. */
   recall(id: string, options?: RecallOptions): string;
   /** Returns the record of the run, which `pannier inspect replay` repeats. */
   receipt(): Receipt;
 }
 
-/** The totals of a selection. */
-export interface Totals {
-  /** The number of items in the pool. */
-  candidates: number;
-  /** The number of selected items. */
-  selected: number;
-  /** The sum of their tokens. */
-  tokens: number;
-  /** The limits of the run. */
-  budget: { [key: string]: unknown };
-  /** The token breakdown of the window; its lines add up. */
-  ledger: { [key: string]: unknown };
-}
-
-/** Why an item is in or out, and what would change that. */
-export type Explanation = { [key: string]: unknown };
 /** A hash record of a run. */
 export type Receipt = { [key: string]: unknown };
 
@@ -124,7 +131,7 @@ export interface Selection<T = Item> {
   /** The selected items, in the order to send them. */
   items: (T & { tokens: number })[];
   /** The totals. */
-  totals: Totals;
+  totals: PackTotals;
   /** The items as one text, byte for byte as the command prints it. */
   text: string;
   /** Problems that did not stop the run. */
@@ -152,7 +159,13 @@ export type OtherBudget = { budget: number | string };
 /** A question about other budgets. */
 export type Question = SmallestBudget | Loss | Sweep | OtherBudget;
 /** The answer to a question. */
-export type AnswerTo<Q> = Q extends OtherBudget ? Pick<Selection, "items" | "totals"> : { [key: string]: unknown };
+export type AnswerTo<Q> = Q extends OtherBudget
+  ? Pick<Selection, "items" | "totals">
+  : Q extends SmallestBudget
+    ? BudgetAnswer
+    : Q extends Loss
+      ? LossAnswer
+      : SweepAnswer;
 
 /** Loads the vocabulary of an encoding: from this package, a URL, or bytes. Exact counts need it. */
 export function loadEncoding(name: Encoding, source?: string | URL | ArrayBuffer | Uint8Array): Promise<void>;
@@ -179,14 +192,14 @@ export class ChatSession {
 export function recall(chat: string | object, id: string, options?: RecallOptions): string;
 
 /** Packs items into a token budget. A string is an item with that content. */
-export function pack<T extends Item = Item>(items: Iterable<T | string>, options?: PackOptions): Selection<T>;
+export function pack<T extends Item = Item>(items: Iterable<T | string> & object, options?: PackOptions): Selection<T>;
 
 /** Explains why items are in or out, by id or position. */
 export function explain(
-  items: Iterable<Item | string>,
+  items: Iterable<Item | string> & object,
   ids: string | number | (string | number)[],
   options?: PackOptions,
 ): Explanation[];
 
 /** Answers a question about other budgets. */
-export function whatIf<Q extends Question>(items: Iterable<Item | string>, question: Q, options?: PackOptions): AnswerTo<Q>;
+export function whatIf<Q extends Question>(items: Iterable<Item | string> & object, question: Q, options?: PackOptions): AnswerTo<Q>;

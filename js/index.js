@@ -32,6 +32,8 @@ export class PannierError extends Error {
   }
 }
 
+const invalid = (message) => new PannierError({ code: "invalid_input", message });
+
 /** Runs the engine. It throws a string with JSON. */
 function guard(call) {
   try {
@@ -41,8 +43,15 @@ function guard(call) {
   }
 }
 
+// The engine has at most 4 GB of memory. Where that is not enough, it stops and cannot be used again.
+const MAX_LENGTH = 1 << 27;
+
 function call(operation, request) {
   const json = JSON.stringify(request);
+  if (json.length > MAX_LENGTH) {
+    const [length, most] = [json.length, MAX_LENGTH].map((chars) => Math.ceil(chars / 1e6));
+    throw invalid(`the input has ${length} million characters as JSON, but the engine takes ${most}; use the command or Python`);
+  }
   return guard(() => {
     const output = run(operation, json);
     try {
@@ -72,7 +81,7 @@ const loading = new Map();
 export async function loadEncoding(name, source) {
   if (!Object.hasOwn(ENCODINGS, name)) {
     const known = Object.keys(ENCODINGS).join(" and ");
-    throw new PannierError({ code: "invalid_input", message: `there is no encoding '${name}'; there are ${known}` });
+    throw invalid(`there is no encoding '${name}'; there are ${known}`);
   }
   if (source === undefined) {
     if (!loading.has(name)) {
@@ -86,7 +95,7 @@ export async function loadEncoding(name, source) {
   const bytes = isUrl ? await read(source) : new Uint8Array(source.buffer ?? source, source.byteOffset ?? 0, source.byteLength);
   const loaded = guard(() => loadVocabulary(bytes));
   if (loaded !== name) {
-    throw new PannierError({ code: "invalid_input", message: `the vocabulary is that of ${loaded}, not of ${name}` });
+    throw invalid(`the vocabulary is that of ${loaded}, not of ${name}`);
   }
 }
 
@@ -96,21 +105,88 @@ export function count(text, options = {}) {
   return Array.isArray(text) ? answer.counts.map(({ tokens }) => tokens) : answer.total;
 }
 
+// The fields of a request, by provider.
+const MESSAGES = { responses: "input", gemini: "contents" };
+const SYSTEM = { anthropic: "system", responses: "instructions", gemini: "systemInstruction" };
+
+/**
+ * Puts messages into a request that has tools or a system prompt, too. The system prompt of OpenAI is a message, which the
+ * caller does not know: `added` is the number of such messages.
+ */
+function composed(chat, tools, system, provider) {
+  if (tools === undefined && system === undefined) return { added: 0, wrap: (messages) => messages, unwrap: (request) => request };
+  if (!Array.isArray(chat)) {
+    throw invalid("tools and system belong to a list of messages; a request and a text have their own");
+  }
+  if (tools !== undefined && !Array.isArray(tools)) throw invalid(`tools is a ${typeof tools}; give a list of tools`);
+  const hasSchema = tools?.some((tool) => tool !== null && typeof tool === "object" && "input_schema" in tool);
+  provider ??= hasSchema ? "anthropic" : call("detect", chat).answer;
+  const field = MESSAGES[provider] ?? "messages";
+  const added = system !== undefined && !SYSTEM[provider] ? 1 : 0;
+  const wrap = (messages) => {
+    if (!Array.isArray(messages)) return messages;
+    const request = {};
+    if (system !== undefined && !added) request[SYSTEM[provider]] = provider === "gemini" ? { parts: [{ text: system }] } : system;
+    if (tools !== undefined) request.tools = tools;
+    request[field] = added ? [{ role: "system", content: system }, ...messages] : messages;
+    return request;
+  };
+  return { added, wrap, unwrap: (request) => request[field].slice(added) };
+}
+
+/** Returns the name of a message, by id or position, in the other numbering. */
+function renumbered(name, shift) {
+  if (name === "system") return "message-0";
+  const [, prefix, number] = /^(#|message-|)(\d+)$/.exec(name) ?? [];
+  if (number === undefined) return name;
+  return Number(number) + shift < 0 ? "system" : `${prefix}${Number(number) + shift}`;
+}
+
+/** Returns an answer with the positions of the caller's messages. */
+function ownPositions(answer, added) {
+  if (Array.isArray(answer)) return answer.map((one) => ownPositions(one, added));
+  if (answer === null || typeof answer !== "object") return answer;
+  if (Object.keys(answer).sort().join() === "block,message" && answer.message < added) return null;
+  const own = Object.fromEntries(Object.entries(answer).map(([key, value]) => [key, ownPositions(value, added)]));
+  for (const key of ["message", "index"]) if (typeof own[key] === "number") own[key] -= added;
+  if (`${own.id}`.startsWith("message-")) own.id = renumbered(own.id, -added);
+  return own;
+}
+
+/** Runs a chat. Errors have the positions of the caller's messages. */
+function callChat(operation, request, added) {
+  try {
+    return call(operation, request);
+  } catch (error) {
+    if (!added || !(error instanceof PannierError)) throw error;
+    const own = (_, number) => (Number(number) < added ? "system" : `messages[${number - added}]`);
+    const { code, message, hint, needed } = error;
+    throw new PannierError({ code, message: message.replace(/messages\[(\d+)\]/g, own), hint, needed });
+  }
+}
+
 /** Fits a chat into a token budget. A text stays a text: every digit and the order of keys are kept. */
-export function fitChat(chat, options = {}) {
-  const transcript = typeof chat === "string" ? chat : JSON.stringify(chat);
+export function fitChat(chat, { tools, system, ...options } = {}) {
+  const { added, wrap, unwrap } = composed(chat, tools, system, options.provider);
+  const transcript = typeof chat === "string" ? chat : JSON.stringify(wrap(chat));
   const request = { ...named(options), transcript };
   if (options.previous !== undefined && typeof options.previous !== "string") {
-    request.previous = JSON.stringify(options.previous);
+    request.previous = JSON.stringify(wrap(options.previous));
   }
-  const { answer, text, warnings } = call("chat", request);
+  if (added && Array.isArray(options.pin)) request.pin = options.pin.map((name) => renumbered(name, added));
+  const { answer, text, warnings } = callChat("chat", request, added);
+  const { transcript: sent, ...report } = answer;
+  const own = unwrap(sent);
   return {
-    ...answer,
-    text,
+    transcript: own,
+    ...(added ? ownPositions(report, added) : report),
+    text: own === sent ? text : `${JSON.stringify(own)}\n`,
     warnings,
     explain: (...ids) => {
-      const explained = call("chat", { ...request, explain: ids.map(String) }).answer;
-      return explained.messages ?? explained.explanations;
+      const explain = ids.map((id) => (added ? renumbered(String(id), added) : String(id)));
+      const explained = callChat("chat", { ...request, explain }, added).answer;
+      const found = explained.messages ?? explained.explanations;
+      return added ? ownPositions(found, added) : found;
     },
     recall: (id, options = {}) => recall(transcript, id, { tokenizer: request.tokenizer, ...options }),
     receipt: () => call("chatReceipt", request).answer,
@@ -141,7 +217,7 @@ export class ChatSession {
   /** Returns a block that the last request cut, by its recall id: all of it, or some lines. */
   recall(id, options = {}) {
     if (!this.#last) {
-      throw new PannierError({ code: "invalid_input", message: "no request was fitted yet; call fit first" });
+      throw invalid("no request was fitted yet; call fit first");
     }
     return this.#last.recall(id, options);
   }
@@ -172,6 +248,9 @@ export function whatIf(items, question, options = {}) {
 }
 
 function poolRequest(items, options) {
+  if (typeof items === "string" || typeof items?.[Symbol.iterator] !== "function") {
+    throw invalid(`items is a ${typeof items}; give a list of items`);
+  }
   const pool = Array.from(items, (item) => (typeof item === "string" ? { content: item } : item));
   return { ...named(options), items: pool };
 }

@@ -3,15 +3,28 @@
 /** An item that can be selected. */
 export interface Item {
   content: string;
+  /** Shorter forms. */
+  forms?: { [key: string]: unknown }[];
+  /** From 0 to 1. */
+  futureRelevanceHint?: number;
   /** Kept or dropped together. */
   group?: string;
   id?: string;
+  /** Whether some form is sent at any budget. */
+  keep?: boolean;
   /** Message, Document, ToolOutput, Memory or SystemPrompt. */
   kind?: string;
+  metadata?: { [key: string]: unknown };
+  /** The tokens of the whole item, if this is a shorter form. */
+  originalTokens?: number;
   /** Always select. */
   pinned?: boolean;
   /** Higher is more important. */
   priority?: number;
+  /** The only shorter form. */
+  shortForm?: { [key: string]: unknown };
+  source?: string;
+  tags?: string[];
   /** RFC 3339. */
   timestamp?: string;
   /** Counted if absent. */

@@ -1,7 +1,8 @@
 // The AI SDK: `prepareStep` fits the messages of each step into a budget. Needs `ai` 7 (Node 22 or later).
 
 import { ChatSession, loadEncoding } from "pannier";
-import type { ModelMessage, PrepareStepFunction, ToolSet } from "ai";
+import { asSchema } from "ai";
+import type { Instructions, ModelMessage, PrepareStepFunction, ToolSet } from "ai";
 
 interface ChatMessage {
   role: string;
@@ -51,13 +52,29 @@ function withFitted(message: ModelMessage, given: ChatMessage[], fitted: ChatMes
   return { ...message, content: [{ type: "text", text }, ...calls] } as ModelMessage;
 }
 
-/** Returns a `prepareStep` that sends at most `budget` tokens of messages. Tools and instructions are not counted. */
-export async function fitSteps(budget: number, model = "gpt-5"): Promise<PrepareStepFunction<ToolSet>> {
+/** The tools as the Chat Completions API has them. */
+function toTools(tools: ToolSet): Promise<object[]> {
+  const own = Object.entries(tools).map(async ([name, { description, inputSchema }]) => {
+    const parameters = await asSchema(inputSchema).jsonSchema;
+    return { type: "function", function: { name, description: typeof description === "string" ? description : "", parameters } };
+  });
+  return Promise.all(own);
+}
+
+function toSystem(instructions: Instructions | undefined): string | undefined {
+  if (instructions === undefined || typeof instructions === "string") return instructions;
+  return [instructions].flat().map(({ content }) => content).join("\n");
+}
+
+/** Returns a `prepareStep` that sends at most `budget` tokens: instructions, tools and messages together. */
+export async function fitSteps(budget: number, given: ToolSet = {}, model = "gpt-5"): Promise<PrepareStepFunction<ToolSet>> {
   await loadEncoding("o200k");
+  const tools = await toTools(given);
   const session = new ChatSession({ budget, model, provider: "openai" });
-  return ({ messages }) => {
+  return ({ messages, instructions }) => {
     const chats = messages.map(toChat);
-    const { transcript, cuts = [] } = session.fit(chats.flat());
+    const system = toSystem(instructions);
+    const { transcript, cuts = [] } = session.fit(chats.flat(), { ...(tools.length > 0 && { tools }), ...(system && { system }) });
     // Whole turns are omitted; all other messages are sent, in their order.
     const omitted = new Set(cuts.filter(({ form }) => form === "omitted").map(({ message }) => message));
     const sent: ModelMessage[] = [];

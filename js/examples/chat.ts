@@ -1,7 +1,7 @@
 // Compiled by `tsc --strict`: every function with its types.
 
 import { ChatSession, PannierError, count, explain, fitChat, loadEncoding, pack, whatIf } from "pannier";
-import type { FittedChat, Selection } from "pannier";
+import type { FittedChat, Item, Selection } from "pannier";
 
 await loadEncoding("o200k");
 
@@ -25,6 +25,16 @@ try {
 }
 console.log(role, next, tokens, more, smallest, why, count(["a", "b"]).length);
 
+const tools = [{ type: "function", function: { name: "f", parameters: {} } }];
+const sent: string | undefined = fitChat(messages, { budget: "8k", tools, system: "Be brief." }).transcript[0]?.content;
+const item: Item = { content: "a", tags: ["b"], source: "Rag", metadata: { c: 1 }, futureRelevanceHint: 0.5, forms: [{ name: "d", content: "e", tokens: 1 }] };
+const slack: number = pack([item], { budget: 5 }).totals.ledger.slack;
+const reason: string | undefined = selection.explain("b")[0]?.decision.reason.reason;
+const ranges: number[][] | undefined = selection.whatIf({ min: 0, max: 9 }).items[0]?.budgets;
+console.log(sent, slack, reason, ranges, selection.whatIf({ item: "b" }).min_budget);
+
+// @ts-expect-error: a text is not a list of items.
+pack("text", { budget: 5 });
 // @ts-expect-error: there is no such option.
 fitChat(messages, { bugdet: 5 });
 // @ts-expect-error: there is no such encoding.

@@ -3,9 +3,10 @@
 //! There is one function for all operations: the request types of `pannier::ops` are the interface, so nothing here knows
 //! their options.
 
+use pannier::chat::ChatInput;
 use pannier::ops::{
     Answer, BudgetRequest, ChatRequest, Control, CountRequest, LossRequest, PackRequest,
-    RecallRequest, Request, SweepRequest, Tokens,
+    ProviderName, RecallRequest, Request, SweepRequest, Tokens,
 };
 use pannier::{Audience, Failure, Shelf};
 use pannier_policy::Receipt;
@@ -80,6 +81,7 @@ fn answer(operation: &str, request: &str) -> Result<Output, Failure> {
     match operation {
         "chat" => run_request::<ChatRequest>(request),
         "count" => run_request::<CountRequest>(request),
+        "detect" => detect(&request),
         "pack" => run_request::<PackRequest>(request),
         "recall" => run_request::<RecallRequest>(request),
         "whatIf" if has("item") => run_request::<BudgetRequest>(request),
@@ -97,6 +99,20 @@ fn run_request<R: Request>(request: Value) -> Result<Output, Failure> {
     let text = answer.text().into_owned();
     let answer = serde_json::to_string(&answer).map_err(|error| invalid(error.to_string()))?;
     Ok(Output { answer, text, warnings: control.into_notes().warnings })
+}
+
+/// Returns the provider whose format a chat has.
+fn detect(chat: &Value) -> Result<Output, Failure> {
+    let provider = ChatInput::open(&chat.to_string(), None, None)?.provider();
+    let names = [
+        ("openai", ProviderName::Openai),
+        ("anthropic", ProviderName::Anthropic),
+        ("responses", ProviderName::Responses),
+        ("gemini", ProviderName::Gemini),
+    ];
+    let own = names.into_iter().find(|(_, name)| provider == (*name).into());
+    let (name, _) = own.ok_or_else(|| invalid("the provider of the chat is unknown".to_owned()))?;
+    Ok(Output { answer: json!(name).to_string(), text: name.to_owned(), warnings: Vec::new() })
 }
 
 fn pack_receipt(request: Value) -> Result<Output, Failure> {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const resolve = (name) => pathToFileURL(createRequire(join(process.cwd(), "package.json")).resolve(name)).href;
-const { generateText, isStepCount, jsonSchema, tool } = await import(resolve("ai"));
+const { asSchema, generateText, isStepCount, jsonSchema, tool } = await import(resolve("ai"));
 const { MockLanguageModelV4 } = await import(resolve("ai/test"));
 const { count } = await import(pathToFileURL(join(process.cwd(), "node_modules/pannier/index.js")).href);
 const { fitSteps } = await import(pathToFileURL(join(process.cwd(), "examples/ai-sdk.ts")).href);
@@ -15,6 +15,13 @@ const { fitSteps } = await import(pathToFileURL(join(process.cwd(), "examples/ai
 const STEPS = 30;
 const usage = { inputTokens: { total: 1, noCache: 1 }, outputTokens: { total: 1, text: 1 } };
 const log = (number) => Array.from({ length: 150 }, (_, line) => `${number}.${line}: request ${number * line} took ${line} ms`).join("\n");
+
+const INSTRUCTIONS = "Answer in one sentence, and name the log. ".repeat(5);
+const read = tool({
+  description: "Reads a log, of which there are thirty. ".repeat(5),
+  inputSchema: jsonSchema({ type: "object", properties: { log: { type: "number" } }, required: ["log"] }),
+  execute: async (input) => log(input.log),
+});
 
 /** Runs an agent that reads a log at each step, and returns the prompts that its model gets. */
 async function prompts(prepareStep) {
@@ -29,14 +36,10 @@ async function prompts(prepareStep) {
       warnings: [],
     })),
   });
-  const read = tool({
-    description: "Reads a log.",
-    inputSchema: jsonSchema({ type: "object", properties: { log: { type: "number" } }, required: ["log"] }),
-    execute: async (input) => log(input.log),
-  });
   const result = await generateText({
     model,
     tools: { read },
+    instructions: INSTRUCTIONS,
     prompt: "Is the service healthy? Read all logs.",
     stopWhen: isStepCount(STEPS + 1),
     ...(prepareStep ? { prepareStep } : {}),
@@ -45,14 +48,15 @@ async function prompts(prepareStep) {
   return model.doGenerateCalls.map(({ prompt }) => prompt);
 }
 
-const parts = (prompt) => prompt.flatMap(({ content }) => content);
+const parts = (prompt) => prompt.filter(({ role }) => role !== "system").flatMap(({ content }) => content);
 const texts = (prompt) =>
   parts(prompt).map((part) => part.text ?? part.output?.value ?? JSON.stringify(part.input));
-const tokens = (prompt) => count(texts(prompt), { model: "gpt-5" }).reduce((sum, own) => sum + own, 0);
+const fixed = [INSTRUCTIONS, read.description, JSON.stringify(await asSchema(read.inputSchema).jsonSchema)];
+const tokens = (prompt) => count([...fixed, ...texts(prompt)], { model: "gpt-5" }).reduce((sum, own) => sum + own, 0);
 
 const whole = await prompts();
-for (const budget of [20_000, 4_000, 700]) {
-  const sent = await prompts(await fitSteps(budget));
+for (const budget of [20_000, 4_000, 900]) {
+  const sent = await prompts(await fitSteps(budget, { read }));
   assert.equal(sent.length, STEPS + 1);
   let omitted = 0;
   sent.forEach((prompt, step) => {

@@ -8,7 +8,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 
-import { answer } from "./same.js";
+import { answer, isExpected } from "./same.js";
 
 const { PANNIER_PROGRAM: program, CASES, EXPECTED } = process.env;
 const skip = program && CASES ? false : "PANNIER_PROGRAM or CASES is not set";
@@ -48,6 +48,7 @@ async function compare(cases) {
       const { args, ...one } = cases[next++];
       const expected = await command(args);
       assert.deepEqual(answer(one), expected, one.name);
+      assert.ok(isExpected({ ...one, expected }), `${one.name}: the package gives something else`);
       compared.push({ ...one, expected });
       succeeded += expected.text === undefined ? 0 : 1;
     }

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { ChatSession, PannierError, count, explain, fitChat, loadEncoding, pack, recall, whatIf } from "../index.js";
+import { initSync } from "../engine/pannier_js.js";
 
 const messages = [
   { role: "system", content: "Answer briefly." },
@@ -46,6 +47,41 @@ test("a chat fits its budget", () => {
   assert.ok(fitted.receipt().policy);
   const request = fitChat({ model: "gpt-5", messages }, { budget: "1k" });
   assert.deepEqual(request.transcript, { model: "gpt-5", messages });
+});
+
+test("tools and a system prompt are counted, and positions are the caller's", () => {
+  const tools = [{ type: "function", function: { name: "f", description: "word ".repeat(100), parameters: {} } }];
+  const log = Array.from({ length: 400 }, (_, line) => `${line}: took ${line} ms`).join("\n");
+  const call = { id: "a", type: "function", function: { name: "f", arguments: "{}" } };
+  const history = [
+    { role: "user", content: "Find the error." },
+    { role: "assistant", content: null, tool_calls: [call] },
+    { role: "tool", tool_call_id: "a", content: log },
+  ];
+  const alone = fitChat(history, { budget: 10_000, model: "gpt-5" });
+  for (const provider of [undefined, "openai"]) {
+    const whole = fitChat(history, { budget: 10_000, model: "gpt-5", provider, tools, system: "Be brief. ".repeat(50) });
+    assert.deepEqual(whole.transcript, history);
+    assert.equal(whole.text, `${JSON.stringify(history)}\n`);
+    assert.ok(whole.tokens > alone.tokens + 200, `${whole.tokens}`);
+    const fitted = new ChatSession({ budget: 1_000, model: "gpt-5", provider, tools, system: "Be brief." }).fit(history);
+    assert.deepEqual(fitted.cuts.map(({ message }) => message), [2]);
+    assert.deepEqual(fitted.explain(2, "message-0").map(({ id }) => id), ["message-2", "message-0"]);
+    assert.equal(fitted.recall(fitted.cuts[0].id, { lines: "1" }), "0: took 0 ms\n");
+  }
+  const chat = Array.from({ length: 20 }, (_, number) => ({ role: number % 2 ? "assistant" : "user", content: `message ${number}, of some words` }));
+  for (const provider of ["openai", "anthropic", "responses"]) {
+    const options = { budget: 150, model: "gpt-5", provider, once: true, system: "Be brief.", pin: ["2"] };
+    const { transcript } = fitChat(chat, options);
+    assert.ok(transcript.some(({ content }) => content === chat[2].content) && !transcript.some(({ content }) => content === chat[1].content));
+    const previous = fitChat(chat, { ...options, previous: transcript });
+    assert.ok(previous.text.startsWith(JSON.stringify(transcript[0]).slice(0, 20), 1));
+  }
+  const parts = fitChat([{ role: "user", parts: [{ text: "Hello!" }] }], { budget: 100, system: "Be brief." });
+  assert.deepEqual(parts.transcript, [{ role: "user", parts: [{ text: "Hello!" }] }]);
+  assert.throws(() => fitChat([...history, { role: "nobody", content: "a" }], { budget: 100, provider: "openai", system: "a" }), /messages\[3\]/);
+  assert.throws(() => fitChat("[]", { budget: 100, system: "a" }), { code: "invalid_input" });
+  assert.throws(() => fitChat(history, { budget: 100, tools: "a" }), { code: "invalid_input" });
 });
 
 test("a session keeps the prefix of its requests", () => {
@@ -111,6 +147,7 @@ test("errors have a code, a message, a hint and the budget that is needed", () =
     return true;
   });
   assert.throws(() => fitChat(messages, { budget: 1 }), (error) => error.code === "budget_not_met" && error.needed > 1);
+  for (const items of ["text", 5, null, undefined, {}]) assert.throws(() => pack(items, { budget: 10 }), /give a list of items/);
   assert.throws(() => pack([], {}), (error) => /budget/.test(`${error.message} ${error.hint}`));
   assert.throws(() => pack([], { budget: 10, colour: "red" }), /colour/);
   assert.throws(() => pack([{ content: 5 }], { budget: 10 }), PannierError);
@@ -137,5 +174,43 @@ test("hostile values are errors, never a crash", () => {
   }
   assert.throws(() => count("\ud800"), PannierError);
   assert.ok(count("a".repeat(3_000_000)) > 0);
+  assert.equal(count("a long line of a log\n".repeat(5_000_000), { model: "bytes/4" }), 26_250_000);
+  assert.throws(() => count("a".repeat(200_000_000), { model: "bytes/4" }), /201 million characters.*takes 135/);
   assert.equal(count("still works"), 2);
+});
+
+test("20,000 calls leak nothing", () => {
+  // The engine is initialized, so this returns its exports.
+  const { memory } = initSync();
+  const log = Array.from({ length: 60 }, (_, line) => `line ${line}`).join("\n");
+  const call = { id: "a", type: "function", function: { name: "read", arguments: "{}" } };
+  const history = [
+    { role: "user", content: "Find the error in the log." },
+    { role: "assistant", content: null, tool_calls: [call] },
+    { role: "tool", tool_call_id: "a", content: log },
+  ];
+  const options = { budget: 100, model: "bytes/4", provider: "openai" };
+  const session = new ChatSession(options);
+  const fitted = session.fit(history);
+  const selection = pack(["one text", "another text"], { budget: 10, model: "bytes/4" });
+  const kinds = [
+    () => fitChat(history, { ...options, system: "Be brief." }),
+    () => session.fit(history),
+    () => session.recall(fitted.cuts[0].id, { lines: "3-4" }),
+    () => fitted.explain(2),
+    () => fitted.receipt(),
+    () => pack(["one text", "another text"], { budget: 10, model: "bytes/4" }),
+    () => selection.whatIf({ budget: 5 }),
+    () => selection.explain(0),
+    () => count("some text", { model: "bytes/4" }),
+    () => assert.throws(() => fitChat(history, { budget: 1 }), PannierError),
+  ];
+  const calls = (most) => {
+    for (let number = 0; number < most; number++) kinds[number % kinds.length]();
+  };
+  calls(2_000);
+  const before = memory.buffer.byteLength;
+  calls(20_000);
+  // A page has 64 KiB; one leaked object a call would be many.
+  assert.ok(memory.buffer.byteLength - before <= 1 << 18, `${memory.buffer.byteLength - before}`);
 });

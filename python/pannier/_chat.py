@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -41,8 +43,9 @@ def fit_chat(
 ) -> Chat:
     """Fits a chat into a token budget, so that its provider accepts it.
 
-    The chat is a list of messages, a whole request, or a string with the JSON of either or with a session log. The same
-    kind comes back: messages that did not change are the same objects. Long blocks are cut, the oldest and least useful
+    The chat is a list of messages, a whole request, or a string with the JSON of either or with a session log. Messages and
+    requests are dicts, data classes or models of pydantic. The same kind comes back: messages that did not change are the
+    same objects. Long blocks are cut, the oldest and least useful
     first; the task, the system prompt and the tools stay. ``once`` drops whole messages instead.
 
     >>> import pannier
@@ -111,36 +114,43 @@ class ChatSession:
         tools: Sequence[Any] | None = None,
         system: Any = None,
         provider: str | None = None,
+        from_: str | None = None,
         target: Tokens | None = None,
         reserve: Tokens | None = None,
         margin: float | None = None,
         slots: Slots | None = None,
         policy: str | Mapping[str, Any] | None = None,
         cache_control: bool = False,
+        now: Time | None = None,
         query: str | None = None,
+        pin: Sequence[str] = (),
     ) -> None:
         self._tools, self._system = tools, system
         self._options = options(
             budget=budget,
             model=model,
             provider=provider,
+            from_=from_,
             target=target,
             reserve=reserve,
             margin=margin,
             slots=slots,
             policy=policy,
             cache_control=cache_control,
+            now=now,
             query=query,
+            pin=list(pin),
         )
+        self._request: _Request | None = None
         self._given = ""
         self.report: dict[str, Any] = {}
         """The last answer without its messages: ``tokens``, ``cuts``, ``repairs``, ``tokenizer``, ``is_batch``, …"""
 
     def fit(self, chat: Chat) -> Chat:
         """Fits the whole history, as :func:`fit_chat` does."""
-        result, fitted = _fit(chat, self._options, tools=self._tools, system=self._system)
-        self._given = fitted.given
-        self.report = json.loads(fitted.report)
+        result, fitted, request = _fit(chat, self._options, tools=self._tools, system=self._system)
+        self._request, self._given = request, fitted.given
+        self.report = request.own_positions(json.loads(fitted.report))
         self.report.pop("transcript", None)
         return result
 
@@ -152,103 +162,231 @@ class ChatSession:
     @property
     def tokens(self) -> int:
         """The tokens of the last request."""
-        return cast(int, self.report.get("tokens", 0))
+        totals = self.report.get("totals", {})
+        return cast(int, self.report.get("tokens", totals.get("tokens", 0)))
 
     def recall(
         self, id: str, *, lines: str | None = None, grep: str | None = None, budget: Tokens | None = None
     ) -> str:
         """Returns a block that the last request cut, or some lines of it, as in ``lines="10-40"``."""
-        given = options(id=id, lines=lines, grep=grep, budget=budget, session=self._given or "[]")
+        self._last()
+        given = options(id=id, lines=lines, grep=grep, budget=budget, session=self._given)
         given.update({name: self._options[name] for name in ("tokenizer",) if name in self._options})
         return run("recall", given)[0]
 
-    def explain(self, *ids: str) -> list[dict[str, Any]]:
+    def explain(self, *ids: str | int) -> list[dict[str, Any]]:
         """Explains how messages of the last history are sent, by id or position."""
-        fitted = _pannier.fit_chat(self._given, {**self._options, "explain": list(ids)})
-        return cast("list[dict[str, Any]]", json.loads(fitted.report)["messages"])
+        request = self._last()
+        fitted = request.run({**self._options, "explain": [str(id) for id in ids]}, self._given)
+        answer = json.loads(fitted.report)
+        explained = answer["messages"] if "messages" in answer else answer["explanations"]
+        return cast("list[dict[str, Any]]", request.own_positions(explained))
+
+    def _last(self) -> _Request:
+        if self._request is None:
+            raise InvalidInput("no request was fitted yet; call fit first", code="invalid_input")
+        return self._request
 
 
 def _fit(
     chat: Chat, given: dict[str, Any], *, tools: Sequence[Any] | None, system: Any
-) -> tuple[Chat, _pannier.Fitted]:
+) -> tuple[Chat, _pannier.Fitted, _Request]:
     """Fits a chat, and returns it as the kind that was given, and how it was fitted."""
-    if isinstance(chat, str):
-        if tools is not None or system is not None:
-            raise InvalidInput("tools and system belong to a list of messages; a text has its own", code="invalid_input")
-        fitted = _pannier.fit_chat(chat, given)
-        warn(fitted.warnings)
-        return cast(Chat, fitted.text), fitted
-    if isinstance(chat, Mapping):
-        request = dict(chat)
-        if tools is not None or system is not None:
-            raise InvalidInput("tools and system belong to a list of messages; a request has its own", code="invalid_input")
-        fitted = _pannier.fit_chat(request, given)
-        warn(fitted.warnings)
-        return cast(Chat, _request(request, fitted)), fitted
-    if not isinstance(chat, (list, tuple)):
-        kind = type(chat).__name__
-        raise InvalidInput(f"chat is a {kind}; give a list of messages, a request, or a string", code="invalid_input")
-    messages = chat if isinstance(chat, list) else list(chat)
-    if tools is None and system is None:
-        fitted = _pannier.fit_chat(messages, given)
-        result = _messages(messages, fitted)
+    is_list = isinstance(chat, (list, tuple))
+    if not is_list and (tools is not None or system is not None):
+        kind = "text" if isinstance(chat, str) else "request"
+        raise InvalidInput(f"tools and system belong to a list of messages; a {kind} has its own", code="invalid_input")
+    if is_list:
+        messages = list.copy(chat) if isinstance(chat, list) else list(cast("tuple[Any, ...]", chat))
+        request = _Request(messages, given.get("provider"), tools, system)
+        fitted = request.run(given)
+        result: Any = [
+            message if text is None else _changed(message, fitted, index, text)
+            for index, message, text in request.sent(messages, fitted)
+        ]
+        result = tuple(result) if type(chat) is tuple else result
     else:
-        request, field, added = _compose(messages, given.get("provider"), tools, system)
-        fitted = _pannier.fit_chat(request, given)
-        result = _messages(request[field], fitted)[added:]
+        names = _fields(chat)
+        if not isinstance(chat, (str, Mapping)) and names is None:
+            kind = type(chat).__name__
+            raise InvalidInput(f"chat is a {kind}; give a list of messages, a request, or a string", code="invalid_input")
+        request = _Request(chat, None, None, None)
+        fitted = request.run(given, _values(chat, names) if names else None)
+        result = fitted.text if isinstance(chat, str) else _sent_request(chat, names, fitted)
     warn(fitted.warnings)
-    return cast(Chat, type(chat)(result) if type(chat) in (list, tuple) else result), fitted
+    return cast(Chat, result), fitted, request
 
 
-def _compose(
-    messages: list[Any], provider: str | None, tools: Sequence[Any] | None, system: Any
-) -> tuple[dict[str, Any], str, int]:
-    """Returns a request, the field of its messages, and the number of messages that were added."""
-    if provider is None:
-        has_schema = any(isinstance(tool, Mapping) and "input_schema" in tool for tool in tools or ())
-        provider = "anthropic" if has_schema else _pannier.detect(messages)
-    field = _MESSAGES.get(provider, "messages")
-    request: dict[str, Any] = {}
-    added = 0
-    if system is not None and provider in _SYSTEM:
-        request[_SYSTEM[provider]] = {"parts": [{"text": system}]} if provider == "gemini" else system
-    elif system is not None:
-        messages, added = [{"role": "system", "content": system}, *messages], 1
-    if tools is not None:
-        request["tools"] = list(tools)
-    request[field] = messages
-    return request, field, added
+class _Request:
+    """A chat as it is sent. A list of messages becomes a request if it has tools or a system prompt.
+
+    The system prompt of OpenAI is a message, which the caller does not know: positions are those of the caller's messages.
+    """
+
+    def __init__(self, chat: Any, provider: str | None, tools: Sequence[Any] | None, system: Any) -> None:
+        self.chat, self.added, self.field = chat, 0, ""
+        self._tools, self._system = tools, system
+        if tools is None and system is None:
+            return
+        if provider is None:
+            has_schema = any(isinstance(tool, Mapping) and "input_schema" in tool for tool in tools or ())
+            provider = "anthropic" if has_schema else _pannier.detect(chat)
+        self.field = _MESSAGES.get(provider, "messages")
+        self._provider = provider
+        self.added = int(system is not None and provider not in _SYSTEM)
+        self.chat = self._compose(chat)
+
+    def _compose(self, messages: Sequence[Any]) -> dict[str, Any]:
+        request: dict[str, Any] = {}
+        if self.added:
+            messages = [{"role": "system", "content": self._system}, *messages]
+        elif self._system is not None:
+            is_gemini = self._provider == "gemini"
+            request[_SYSTEM[self._provider]] = {"parts": [{"text": self._system}]} if is_gemini else self._system
+        if self._tools is not None:
+            request["tools"] = list(self._tools)
+        request[self.field] = messages
+        return request
+
+    def run(self, given: dict[str, Any], chat: Any = None) -> _pannier.Fitted:
+        """Fits the chat, or what is given in its place, with options that speak of the caller's messages."""
+        previous = given.get("previous")
+        if self.field and isinstance(previous, (list, tuple)):
+            given = {**given, "previous": self._compose(list(previous))}
+        if self.added:
+            names = {name: [self._name(one, self.added) for one in given.get(name, ())] for name in ("pin", "explain")}
+            given = {**given, **names}
+        try:
+            return _pannier.fit_chat(self.chat if chat is None else chat, given)
+        except InvalidInput as error:
+            if not self.field:
+                raise
+            path = re.compile(rf"(chat\.{self.field}|previous\.{self.field}|messages)\[(\d+)\]")
+            message = path.sub(self._own_path, error.message)
+            raise InvalidInput(message, code=error.code, advice=error.advice) from error.__cause__
+
+    def _own_path(self, match: re.Match[str]) -> str:
+        position = int(match[2]) - self.added
+        return f"{match[1].partition('.')[0]}[{position}]" if position >= 0 else "system"
+
+    @staticmethod
+    def _name(name: Any, shift: int) -> Any:
+        """Returns the name of a message, by id or position, in the other numbering."""
+        if name == "system":
+            return "message-0"
+        found = re.fullmatch(r"(#|message-|)(\d+)", name) if isinstance(name, str) else None
+        if found is None:
+            return name
+        position = int(found[2]) + shift
+        return f"{found[1]}{position}" if position >= 0 else "system"
+
+    def own_positions(self, answer: Any) -> Any:
+        """Returns an answer with the positions of the caller's messages."""
+        if not self.added:
+            return answer
+        if isinstance(answer, list):
+            return [self.own_positions(one) for one in answer]
+        if not isinstance(answer, dict):
+            return answer
+        if answer.keys() == {"message", "block"} and answer["message"] < self.added:
+            return None
+        own = {key: self.own_positions(value) for key, value in answer.items()}
+        for key in ("message", "index"):
+            if isinstance(own.get(key), int):
+                own[key] -= self.added
+        if str(own.get("id", "")).startswith("message-"):
+            own["id"] = self._name(own["id"], -self.added)
+        return own
+
+    def sent(self, messages: list[Any], fitted: _pannier.Fitted) -> list[tuple[int | None, Any, Any]]:
+        """Returns the messages of the result: each with its position and what was given, if known, and its JSON if it changed."""
+        kept = fitted.messages[self.added :]
+        # Parsing all changed messages at once takes less time than one by one.
+        changed = iter(json.loads(f"[{','.join(text for _, text in kept if text is not None)}]"))
+        return [
+            (index, None if index is None else messages[index - self.added], None if text is None else next(changed))
+            for index, text in kept
+        ]
 
 
-def _messages(given: list[Any], fitted: _pannier.Fitted) -> list[Any]:
-    messages = fitted.messages
-    # Parsing all changed messages at once takes less time than one by one.
-    changed = iter(json.loads(f"[{','.join(text for _, text in messages if text is not None)}]"))
-    return [given[index] if text is None else _changed(given, index, next(changed)) for index, text in messages]  # type: ignore[index]
-
-
-def _changed(given: list[Any], index: int | None, changed: Any) -> Any:
+def _changed(message: Any, fitted: _pannier.Fitted, index: int | None, changed: Any) -> Any:
     """Returns a changed message as an object of its class."""
-    source = given[index] if index is not None else None
-    if source is None or isinstance(source, Mapping):
+    if index is None or isinstance(message, Mapping):
         return changed
-    validate = getattr(type(source), "model_validate", None)
-    if validate is not None:
-        return validate(changed)
-    if dataclasses.is_dataclass(source):
-        names = {field.name for field in dataclasses.fields(source)}
-        return dataclasses.replace(cast(Any, source), **{name: value for name, value in changed.items() if name in names})
+    return _updated(message, json.loads(fitted.given_message(index)), changed)
+
+
+def _updated(value: Any, before: Any, after: Any) -> Any:
+    """Returns a value with what differs between two of its JSON forms. All else is the same object."""
+    if before == after:
+        return value
+    if isinstance(after, list) and isinstance(before, list) and isinstance(value, (list, tuple)):
+        kept = [_updated(*three) for three in zip(value, before, after)]
+        return type(value)([*kept, *after[len(kept) :]]) if type(value) in (list, tuple) else after
+    names = _fields(value)
+    if names is None or not isinstance(after, dict) or not isinstance(before, dict):
+        return after
+    update = {}
+    for key in {**before, **after}:
+        if key in names and before.get(key) != after.get(key):
+            update[names[key]] = _updated(getattr(value, names[key]), before.get(key), after.get(key))
+    return _replaced(value, update)
+
+
+def _fields(value: Any) -> dict[str, str] | None:
+    """Returns the attributes of a data class or a model of pydantic, by their names in JSON."""
+    if isinstance(value, type):
+        return None
+    if dataclasses.is_dataclass(value):
+        return {field.name: field.name for field in dataclasses.fields(value)}
+    fields = getattr(type(value), "model_fields", None)
+    if not isinstance(fields, Mapping) or not hasattr(type(value), "model_copy"):
+        return None
+    names = {getattr(field, "serialization_alias", None) or name: name for name, field in fields.items()}
+    return {**names, **{name: name for name in getattr(value, "model_extra", None) or ()}}
+
+
+def _values(value: Any, names: dict[str, str]) -> dict[str, Any]:
+    """Returns a data class or a model as a dict, as it is sent."""
+    if hasattr(type(value), "model_dump"):
+        return cast("dict[str, Any]", value.model_dump(mode="json", by_alias=True, exclude_none=True))
+    values = {key: getattr(value, name) for key, name in names.items()}
+    return {key: own for key, own in values.items() if own is not None}
+
+
+def _replaced(value: Any, update: dict[str, Any]) -> Any:
+    """Returns a copy with other attributes. It neither validates nor converts, as the rest is the caller's own."""
+    if hasattr(type(value), "model_copy"):
+        return value.model_copy(update=update)
+    changed = copy.copy(value)
+    for name, own in update.items():
+        # A frozen data class refuses the plain assignment, and some fields are no parameters.
+        object.__setattr__(changed, name, own)
     return changed
 
 
-def _request(given: dict[str, Any], fitted: _pannier.Fitted) -> dict[str, Any]:
+def _sent_request(given: Any, names: dict[str, str] | None, fitted: _pannier.Fitted) -> Any:
+    """Returns a request with the fields and messages that are sent."""
     result: dict[str, Any] = {}
     for name, text, is_messages in fitted.fields or ():
-        if text is not None:
-            result[name] = json.loads(text)
-        else:
-            result[name] = _messages(given[name], fitted) if is_messages else given[name]
-    return result
+        own: Any = given.get(name) if names is None else getattr(given, names.get(name, name), None)
+        if is_messages:
+            sent = _Request(None, None, None, None).sent(own, fitted)
+            own = [message if text is None else _changed(message, fitted, index, text) for index, message, text in sent]
+        elif text is not None:
+            own = _updated(own, json.loads(fitted.given).get(name), json.loads(text))
+        result[name] = own
+    if names is None:
+        return result
+    return _replaced(given, {names[key]: own for key, own in result.items() if key in names})
+
+
+def adapter_options(given: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options of an adapter, which are those of :func:`fit_chat`."""
+    for name in given:
+        if name not in (fit_chat.__kwdefaults__ or {}):
+            raise InvalidInput(f"there is no option {name!r}; options are those of pannier.fit_chat", code="invalid_input")
+    return given
 
 
 def fit_native(
@@ -266,16 +404,12 @@ def fit_native(
     ``encode`` returns a message as the provider has it. ``rebuild`` returns a copy of a message with what changed. Messages
     that did not change are the same objects.
     """
-    encoded = [encode(message) for message in messages]
-    request, _, added = _compose(encoded, provider, tools, system)
-    fitted = _pannier.fit_chat(request, options(provider=provider, **given))
+    request = _Request([encode(message) for message in messages], provider, tools, system)
+    fitted = request.run(options(provider=provider, **adapter_options(given)))
     warn(fitted.warnings)
     result: list[Any] = []
-    for index, text in fitted.messages[added:]:
-        if text is None:
-            result.append(messages[cast(int, index) - added])
-        elif index is not None:
-            result.append(rebuild(messages[index - added], json.loads(text)))
-        else:
+    for index, message, changed in request.sent(list(messages), fitted):
+        if index is None:
             raise InternalError("a changed message is like none that was given", code="internal")
+        result.append(message if changed is None else rebuild(message, changed))
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
@@ -45,7 +46,10 @@ def run(name: str, given: dict[str, Any]) -> tuple[str, Any]:
     return text, json.loads(answer)
 
 
-def warn(problems: list[str]) -> None:
-    """Shows what did not stop a run."""
+def warn(problems: Sequence[str]) -> None:
+    """Shows what did not stop a run, at the line that called this package."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "pannier":
+        frame, level = frame.f_back, level + 1
     for problem in problems:
-        warnings.warn(problem, stacklevel=4)
+        warnings.warn(problem, stacklevel=level)

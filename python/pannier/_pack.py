@@ -6,7 +6,7 @@ import copy
 import html
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, overload
 
 from . import _pannier
 from ._errors import InvalidInput
@@ -75,7 +75,8 @@ def pack(
     )
     if isinstance(items, (str, bytes, Mapping)):
         raise InvalidInput(f"items is a {type(items).__name__}; give a list of items", code="invalid_input")
-    pool = items if isinstance(items, list) else list(items)
+    # The caller may change the list, and a class of lists may iterate over something else.
+    pool = list.copy(items) if isinstance(items, list) else list(items)
     run = _pannier.pack(pool, given, scorer)
     warn(run.warnings)
     return Selection(pool, run)
@@ -120,13 +121,19 @@ class Selection(Sequence[Item], Generic[Item]):
     ) -> Selection[Item]:
         """Selects from the same items with another budget."""
         given = options(budget=budget, target=target, reserve=reserve)
-        return Selection(self._pool, self._run.what_if(given))
+        run = self._run.what_if(given)
+        warn(run.warnings)
+        return Selection(self._pool, run)
 
     def receipt(self) -> dict[str, Any]:
         """Returns a record of the run, which ``pannier inspect replay`` repeats."""
         return cast("dict[str, Any]", json.loads(self._run.receipt()))
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | list[Item]:
         return self.items[index]
 
     def __len__(self) -> int:

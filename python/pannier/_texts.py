@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Union, cast
+from typing import Any, Union, cast
 
+from ._errors import Error
 from ._options import Time, Tokens, options, run
 
 Path = Union[str, "os.PathLike[str]"]
@@ -19,6 +20,16 @@ def count(text: str, *, model: str | None = None) -> int:
     6
     """
     return cast(int, run("count", options(texts=[text], model=model))[1]["total"])
+
+
+def known_model(name: Any) -> str | None:
+    """Returns the name of a model without its provider if its tokenizer is known, for adapters."""
+    name = name.rsplit("/", 1)[-1] if isinstance(name, str) else None
+    try:
+        count("", model=name)
+    except Error:
+        return None
+    return cast("str | None", name)
 
 
 def memory(

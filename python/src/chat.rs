@@ -27,21 +27,39 @@ type Message = (Option<usize>, Option<String>);
 type Field = (String, Option<String>, bool);
 
 /// A fitted chat.
-#[pyclass(frozen, get_all, module = "pannier._pannier")]
+#[pyclass(frozen, module = "pannier._pannier")]
 #[derive(Debug)]
 pub(crate) struct Fitted {
     /// The messages; empty if the chat is a text.
+    #[pyo3(get)]
     messages: Vec<Message>,
     /// The fields of a request, in order; none for a list of messages.
+    #[pyo3(get)]
     fields: Option<Vec<Field>>,
-    /// The chat as it was given, as JSON.
-    given: String,
+    given: Written,
     /// The result as JSON.
+    #[pyo3(get)]
     text: String,
     /// The answer without its transcript, as JSON.
+    #[pyo3(get)]
     report: String,
     /// The warnings of the run.
+    #[pyo3(get)]
     warnings: Vec<String>,
+}
+
+#[pymethods]
+impl Fitted {
+    /// The chat as it was given, as JSON.
+    #[getter]
+    fn given(&self) -> &str {
+        &self.given.text
+    }
+
+    /// Returns a message as it was given, as JSON.
+    fn given_message(&self, index: usize) -> &str {
+        self.given.messages.get(index).map_or("null", |range| &self.given.text[range.clone()])
+    }
 }
 
 /// Fits a chat: messages, a request, or a text with one of them or a session log.
@@ -51,7 +69,7 @@ pub(crate) fn fit_chat(chat: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> 
     let (mut request, previous) = read_request(options)?;
     let text = chat.cast::<PyString>().ok();
     let mut given = match text {
-        Some(text) => Written { text: text.to_str()?.to_owned(), ..Written::default() },
+        Some(text) => Written { text: json::text(text, "chat")?, ..Written::default() },
         None => json::write_chat(chat, "chat")?,
     };
     request.transcript = TranscriptJson(std::mem::take(&mut given.text));
@@ -69,7 +87,7 @@ pub(crate) fn fit_chat(chat: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> 
     })?;
     let (messages, fields) = parts;
     let text = transcript(&answer).unwrap_or_default().to_owned();
-    Ok(Fitted { messages, fields, given: given.text, text, report: report(answer), warnings })
+    Ok(Fitted { messages, fields, given, text, report: report(answer), warnings })
 }
 
 /// Reads the options of a chat. The previous chat is any that `fit_chat` takes, as its text keeps the order of keys.
@@ -77,7 +95,7 @@ fn read_request(options: &Bound<'_, PyDict>) -> PyResult<(ChatRequest, Option<Tr
     let options = options.copy()?;
     let previous = options.get_item("previous")?.filter(|previous| !previous.is_none());
     let previous = previous.map(|previous| match previous.cast::<PyString>() {
-        Ok(text) => Ok(text.to_str()?.to_owned()),
+        Ok(text) => json::text(text, "previous"),
         Err(_) => json::write(&previous, "previous"),
     });
     if previous.is_some() {
@@ -242,7 +260,7 @@ impl Shape {
 pub(crate) fn detect(chat: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     let py = chat.py();
     let text = match chat.cast::<PyString>() {
-        Ok(text) => text.to_str()?.to_owned(),
+        Ok(text) => json::text(text, "chat")?,
         Err(_) => json::write(chat, "chat")?,
     };
     let provider = ChatInput::open(&text, None, None).map(|input| input.provider());

@@ -20,6 +20,11 @@ const MAX_DEPTH: usize = 120;
 /// The maximum size of a text, as of a transcript that the command reads.
 const MAX_BYTES: usize = 1 << 30;
 
+/// The number of values between checks for Ctrl-C.
+const SIGNAL_INTERVAL: usize = 1 << 14;
+
+const CHANGED: &str = "it changed while it was read";
+
 /// The fields of a request that hold its messages.
 const MESSAGE_FIELDS: [&str; 3] = ["messages", "input", "contents"];
 
@@ -94,20 +99,23 @@ pub(crate) fn write(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
     Ok(writer.finish(value.py(), name)?.text)
 }
 
+/// Returns a string of Python, which may have lone surrogates.
+pub(crate) fn text(text: &Bound<'_, PyString>, name: &str) -> PyResult<String> {
+    let invalid = |error: PyErr| Mistake::from(error).into_error(text.py(), name);
+    Ok(text.to_str().map_err(invalid)?.to_owned())
+}
+
 /// Writes items of a pool: strings, items as dicts, or documents and nodes of frameworks.
 pub(crate) fn write_items(items: &Bound<'_, PyList>) -> PyResult<String> {
     let py = items.py();
     let mut writer = Writer::default();
-    let mut index = 0;
     writer.bytes.push(b'[');
-    // The methods of an object may change the list.
-    while index < items.len() {
+    for (index, item) in items.iter().enumerate() {
         if index > 0 {
             writer.bytes.push(b',');
         }
         let at = |mistake: Mistake| mistake.inside(|| format!("[{index}]")).into_error(py, "items");
-        writer.item(&items.get_item(index)?).map_err(at)?;
-        index += 1;
+        writer.item(&item).map_err(at)?;
     }
     writer.bytes.push(b']');
     Ok(writer.finish(py, "items")?.text)
@@ -116,6 +124,7 @@ pub(crate) fn write_items(items: &Bound<'_, PyList>) -> PyResult<String> {
 #[derive(Default)]
 struct Writer {
     bytes: Vec<u8>,
+    values: usize,
     notes_places: bool,
     messages: Vec<Range<usize>>,
     messages_field: Option<String>,
@@ -135,6 +144,11 @@ impl Writer {
         if depth > MAX_DEPTH {
             return mistake("it is nested too deeply, or contains itself");
         }
+        self.check_size(0)?;
+        self.values += 1;
+        if self.values.is_multiple_of(SIGNAL_INTERVAL) {
+            value.py().check_signals()?;
+        }
         if let Ok(text) = value.cast::<PyString>() {
             return self.string(text);
         }
@@ -142,8 +156,10 @@ impl Writer {
             return self.dict(dict, depth);
         }
         if let Ok(list) = value.cast::<PyList>() {
-            let items = (0..).map_while(|index| list.get_item(index).ok());
-            return self.list(items, depth);
+            // The methods of an element may change the list.
+            let length = list.len();
+            self.list((0..length).map_while(|index| list.get_item(index).ok()), depth)?;
+            return if list.len() == length { Ok(()) } else { mistake(CHANGED) };
         }
         if value.cast::<PyNone>().is_ok() {
             self.bytes.extend_from_slice(b"null");
@@ -162,11 +178,17 @@ impl Writer {
         Ok(())
     }
 
-    fn string(&mut self, text: &Bound<'_, PyString>) -> Result<()> {
-        let text = text.to_str()?;
-        if self.bytes.len() + text.len() > MAX_BYTES {
+    /// Objects that share parts have more text than memory.
+    fn check_size(&self, more: usize) -> Result<()> {
+        if self.bytes.len() + more > MAX_BYTES {
             return mistake("the JSON text would exceed 1 GiB");
         }
+        Ok(())
+    }
+
+    fn string(&mut self, text: &Bound<'_, PyString>) -> Result<()> {
+        let text = text.to_str()?;
+        self.check_size(text.len())?;
         self.bytes.push(b'"');
         write_escaped(text.as_bytes(), &mut self.bytes);
         self.bytes.push(b'"');
@@ -223,7 +245,7 @@ impl Writer {
         let mut entries = dict.iter();
         for index in 0..length {
             if dict.len() != length {
-                return mistake("it changed while it was read");
+                return mistake(CHANGED);
             }
             let Some((key, value)) = entries.next() else { break };
             let Ok(key) = key.cast::<PyString>() else {

@@ -59,7 +59,7 @@ pub(crate) fn pack(
     let py = items.py();
     let mut request: PackRequest = requests::read(options)?;
     let (text, scores) = match items.cast::<PyString>() {
-        Ok(text) => (text.to_str()?.to_owned(), None),
+        Ok(text) => (json::text(text, "items")?, None),
         Err(_) => {
             let items = items.cast::<PyList>()?;
             let text = json::write_items(items)?;
@@ -143,7 +143,9 @@ impl Run {
 
     /// Explains items by id or index, as JSON.
     #[expect(clippy::needless_pass_by_value, reason = "an argument from Python has an owner")]
-    fn explain(&self, py: Python<'_>, names: Vec<String>) -> PyResult<String> {
+    fn explain(&self, py: Python<'_>, names: Vec<Bound<'_, PyString>>) -> PyResult<String> {
+        let names = names.iter().map(|name| json::text(name, "explain"));
+        let names = names.collect::<PyResult<Vec<String>>>()?;
         let (explanations, _) = run(py, Threads::Caller, Sends::Data, None, |control| {
             let explanations = self.pool.explain(&names, &self.budget, control)?;
             Ok(serde_json::to_string(&explanations).unwrap_or_default())
@@ -214,7 +216,8 @@ fn call_scorer(scorer: &Bound<'_, PyAny>, items: &Bound<'_, PyList>) -> PyResult
     let py = items.py();
     let count = items.len();
     let mut scores = Vec::with_capacity(count);
-    for score in scorer.call1((items,))?.try_iter()? {
+    // A scorer may sort its list.
+    for score in scorer.call1((items.get_slice(0, count),))?.try_iter()? {
         // The iterable may never end.
         if scores.len() == count {
             let problem = format!("the scorer returned more than {count} scores for {count} items");

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from typing import Any
 
@@ -63,6 +64,55 @@ def test_langchain_cuts_blocks_of_messages() -> None:
     assert len(str(fitted[1].tool_calls)) < len(LOG) and fitted[1].tool_calls[0]["name"] == "write"
     assert (fitted[2].id, fitted[2].name, fitted[2].tool_call_id) == ("t", "x", "a")
     assert len(fitted[2].content) < len(LOG) == len(messages[2].content)
+
+
+def test_a_call_of_langchain_s_trim_messages_needs_no_change() -> None:
+    require("langchain")
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+    from langchain_core.messages import trim_messages as theirs
+    from pannier.adapters.langchain import trim_messages
+
+    class Model(GenericFakeChatModel):
+        model_name: str = "gpt-4o"
+
+        def get_num_tokens_from_messages(self, messages: Any, tools: Any = None) -> int:
+            return 10 * len(messages)
+
+    messages = langchain_messages()
+    options: dict[str, Any] = {"max_tokens": 600, "strategy": "last", "start_on": "human", "include_system": True}
+    options |= {"token_counter": Model(messages=iter([])), "end_on": ("human", "tool"), "allow_partial": False}
+    for trim in (theirs, trim_messages):
+        # It ends with an answer, which is no end.
+        trimmed = trim([*messages, AIMessage("It is.")], **options)
+        assert isinstance(trimmed[0], SystemMessage) and isinstance(trimmed[1], HumanMessage) and trimmed[-1] is messages[-1]
+        assert trim(**options).invoke(messages)
+    assert isinstance(trim_messages(messages, **{**options, "start_on": AIMessage})[1], AIMessage)
+    assert isinstance(trim_messages(messages, **{**options, "end_on": [ToolMessage]})[-1], ToolMessage)
+    for unused in ({"token_counter": lambda messages: 1}, {"strategy": "first"}, {"text_splitter": str.split}):
+        with pytest.warns(UserWarning, match=f"does not use {next(iter(unused))}") as caught:
+            trim_messages(messages, **{**options, **unused})
+        assert caught[0].filename == __file__
+    with pytest.raises(pannier.InvalidInput, match="len counts messages"):
+        trim_messages(messages, **{**options, "token_counter": len})
+    ours = inspect.signature(trim_messages).parameters
+    assert all(ours[name].default in (own.default, True, None) for name, own in inspect.signature(theirs).parameters.items())
+
+
+def test_unknown_options_of_adapters_are_invalid_input() -> None:
+    require("langchain")
+    from pannier.adapters import langchain, litellm, openai_agents, pydantic_ai
+
+    calls: list[Any] = [
+        lambda: langchain.trim_messages(max_tokens=10, bugdet=1),
+        lambda: langchain.PannierMiddleware(budget=10, bugdet=1),
+        lambda: litellm.trim_messages([], max_tokens=10, bugdet=1),
+        lambda: openai_agents.fit_input(budget=10, bugdet=1),
+        lambda: pydantic_ai.fit_history(budget=10, bugdet=1),
+    ]
+    for call in calls:
+        with pytest.raises(pannier.InvalidInput, match="no option 'bugdet'"):
+            call()
 
 
 def test_langchain_middleware_fits_requests_and_keeps_the_state() -> None:
@@ -138,6 +188,35 @@ def test_pydantic_ai_cuts_results_and_keeps_the_rest() -> None:
     assert fit_history(budget=200_000, model="gpt-5")(list(history)) == history
 
 
+def test_pydantic_ai_counts_images_as_images_and_matches_parts_by_ids() -> None:
+    require("pydantic_ai")
+    from pannier.adapters.pydantic_ai import _encode, _rebuild, fit_history
+    from pydantic_ai.messages import BinaryContent, CachePoint, ImageUrl, ModelRequest, ModelResponse, TextPart
+    from pydantic_ai.messages import ToolCallPart, ToolReturnPart, UserPromptPart
+
+    images: list[Any] = [BinaryContent(b"x" * 100_000, media_type="image/png"), ImageUrl("https://example.com/a.png")]
+    prompt = UserPromptPart(["What is this?", *images, CachePoint(), LOG])
+    history = [ModelRequest(parts=[prompt]), ModelResponse(parts=[TextPart("A cat.")])]
+    history.append(ModelRequest(parts=[UserPromptPart("Sure?")]))
+    # The bytes alone would be more tokens than that.
+    assert fit_history(budget=60_000, model="gpt-5")(list(history)) == history
+    encoded = _encode(history[0])
+    assert [block["type"] for block in encoded["content"]] == ["text", "image", "image", "text"]
+    encoded["content"][3]["text"] = "cut"
+    rebuilt: Any = _rebuild(history[0], encoded).parts
+    assert rebuilt[0].content == [*prompt.content[:4], "cut"] and rebuilt[0].content[1] is images[0]
+
+    calls = [ToolCallPart("read", {"path": name}, name) for name in "ab"]
+    results = [ToolReturnPart("read", LOG, "a"), ToolReturnPart("write", LOG, "b")]
+    for message in (ModelResponse(parts=calls), ModelRequest(parts=results)):
+        encoded = _encode(message)
+        # A call and its result are left out, and a note is added.
+        encoded["content"][0] = {"type": "text", "text": "a note"}
+        parts: Any = _rebuild(message, encoded).parts
+        assert parts[0] is message.parts[1] and parts[1].content == "a note"
+        assert parts[1].part_kind == ("text" if isinstance(message, ModelResponse) else "user-prompt")
+
+
 def test_openai_agents_fit_the_input_of_a_run() -> None:
     agents = require("agents")
     from agents.items import ModelResponse
@@ -193,6 +272,8 @@ def test_litellm_trims_as_litellm_does_and_keeps_pairs() -> None:
         trimmed, remaining = trim_messages(messages, "openai/gpt-4o", max_tokens=budget, return_response_tokens=True)
         assert pairs_are_whole(trimmed) and 0 < len(trimmed) < len(messages) and 0 <= remaining < budget
     assert litellm.model_cost["gpt-4o"]["max_input_tokens"] == 128_000
+    ours, own = (list(inspect.signature(trim).parameters.values()) for trim in (trim_messages, theirs))
+    assert [(one.name, one.default) for one in ours[: len(own)]] == [(one.name, one.default) for one in own]
 
 
 def test_haystack_packs_documents_and_cuts_messages() -> None:
@@ -213,7 +294,14 @@ def test_haystack_packs_documents_and_cuts_messages() -> None:
     fitted = ChatFitter(budget=2_000, model="gpt-5").run(messages)["messages"]
     assert fitted[0] is messages[0] and fitted[1] is messages[1]
     result = fitted[2].tool_call_result
-    assert len(result.result) < len(LOG) and result.origin.id == "a" and fitted[2].meta == {"b": 2}
+    assert len(result.result) < len(LOG) and result.origin is call and fitted[2].meta == {"b": 2}
+    call = ToolCall("write", {"text": LOG}, id="b", extra={"c": 3})
+    messages = [messages[0], ChatMessage.from_assistant("I write.", tool_calls=[call]), ChatMessage.from_tool(LOG, call, error=True)]
+    messages += [ChatMessage.from_user("Thanks."), ChatMessage.from_assistant("Bye."), ChatMessage.from_user("Bye.")]
+    fitted = ChatFitter(budget=1_200, model="gpt-5").run(messages)["messages"]
+    cut = fitted[1].tool_calls[0]
+    assert fitted[1].text == "I write." and len(str(cut.arguments)) < len(LOG) and (cut.tool_name, cut.extra) == ("write", {"c": 3})
+    assert fitted[2].tool_call_result.error and fitted[2].tool_call_result.origin is call
 
 
 def test_nothing_imports_a_framework() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import json
 from typing import Any
 
@@ -78,6 +79,58 @@ def test_dataclasses_give_dataclasses() -> None:
     assert isinstance(fitted[2], Message) and fitted[2].content is not None and len(fitted[2].content) < len(LOG)
 
 
+def test_dataclasses_keep_the_objects_of_fields_that_did_not_change() -> None:
+    class Role(enum.Enum):
+        TOOL = "tool"
+
+    @dataclasses.dataclass(frozen=True)
+    class Text:
+        text: str
+        type: str = "text"
+
+    @dataclasses.dataclass
+    class Result:
+        role: Role
+        tool_call_id: str
+        content: list[Text]
+        note: str | None = dataclasses.field(default=None, init=False)
+
+    result = Result(Role.TOOL, "a", [Text("short"), Text(LOG)])
+    fitted: list[Any] = pannier.fit_chat([*MESSAGES[:2], result], budget=2_000, model="gpt-5")
+    assert fitted[2].role is Role.TOOL and fitted[2].content[0] is result.content[0]
+    assert isinstance(fitted[2].content[1], Text) and len(fitted[2].content[1].text) < len(LOG)
+    assert result.content[1].text == LOG
+
+
+def test_a_dataclass_is_a_request() -> None:
+    @dataclasses.dataclass
+    class Request:
+        messages: list[Any]
+        model: str = "gpt-5"
+
+    request = Request(MESSAGES)
+    fitted = pannier.fit_chat(request, budget=2_000)
+    assert type(fitted) is Request and fitted.model == "gpt-5" and fitted.messages[0] is MESSAGES[0]
+    assert len(fitted.messages[2]["content"]) < len(LOG) == len(request.messages[2]["content"])
+
+
+def test_models_of_pydantic_are_messages_and_requests() -> None:
+    pydantic = pytest.importorskip("pydantic", reason="models of pydantic; .ci/python --long tests them")
+    role = enum.Enum("role", {"TOOL": "tool"})
+    block = pydantic.create_model("block", text=(str, ...), type=(str, "text"))
+    field = pydantic.Field(validation_alias="callId", serialization_alias="tool_call_id")
+    result = pydantic.create_model("result", role=(role, role.TOOL), content=(list[block], ...), call=(str, field))  # type: ignore[valid-type]
+    message = result(callId="a", content=[block(text="short"), block(text=LOG)])
+    fitted: list[Any] = pannier.fit_chat([*MESSAGES[:2], message], budget=2_000, model="gpt-5")
+    assert type(fitted[2]) is result and fitted[2].role is role.TOOL and fitted[2].call == "a"
+    assert fitted[2].content[0] is message.content[0] and len(fitted[2].content[1].text) < len(LOG)
+    request_class = pydantic.create_model("request", model=(str, "gpt-5"), messages=(list[Any], ...))
+    request = request_class(messages=[*MESSAGES[:2], message])
+    sent = pannier.fit_chat(request, budget=2_000)
+    assert type(sent) is request_class and sent.messages[0] is request.messages[0]
+    assert type(sent.messages[2]) is result and sent.messages[2].content[0] is message.content[0]
+
+
 def test_system_and_tools_are_counted_and_not_returned() -> None:
     messages = [{"role": "user", "content": f"question {number}"} for number in range(3)]
     alone = pannier.ChatSession(budget=10_000, model="gpt-5")
@@ -109,9 +162,73 @@ def test_a_session_recalls_and_explains() -> None:
     assert explained[0]["tokens_after"] < explained[0]["tokens_before"]
 
 
-def test_a_session_recalls_nothing_before_its_first_request() -> None:
-    with pytest.raises(pannier.Error):
-        pannier.ChatSession(budget=10).recall("00000000")
+def test_a_session_has_nothing_before_its_first_request() -> None:
+    for call in (lambda session: session.recall("00000000"), lambda session: session.explain(0)):
+        with pytest.raises(pannier.InvalidInput, match="call fit first"):
+            call(pannier.ChatSession(budget=10))
+
+
+def test_a_session_may_have_a_policy_for_single_requests() -> None:
+    session = pannier.ChatSession(budget=100, model="gpt-5", policy="transcript")
+    messages = [{"role": "user", "content": f"question {number}"} for number in range(40)]
+    fitted = session.fit(messages)
+    assert 0 < len(fitted) < 40 and 0 < session.tokens <= 100
+    assert [one["decision"]["decision"] for one in session.explain(0, "39")] == ["excluded", "included"]
+
+
+def conversation() -> list[dict[str, Any]]:
+    roles = ("user", "assistant")
+    messages = [{"role": roles[number % 2], "content": f"message {number}, of some words"} for number in range(20)]
+    return [*messages, *MESSAGES]
+
+
+@pytest.mark.parametrize("provider", ["openai", "responses", "anthropic"])
+@pytest.mark.parametrize("name", ["2", "#2", "message-2"])
+def test_positions_are_those_of_the_messages_next_to_a_system_prompt(provider: str, name: str) -> None:
+    messages = conversation()[:20]
+    options: dict[str, Any] = {"budget": 150, "model": "gpt-5", "provider": provider, "once": True, "pin": [name]}
+    for system in (None, "Be brief."):
+        fitted = pannier.fit_chat(messages, system=system, **options)
+        assert any(message is messages[2] for message in fitted), system
+        assert not any(message is messages[1] for message in fitted), system
+
+
+def test_cuts_and_explanations_are_of_the_messages_next_to_a_system_prompt() -> None:
+    messages = conversation()
+    reports = []
+    for system in (None, "Be brief."):
+        session = pannier.ChatSession(budget=2_000, model="gpt-5", provider="openai", system=system)
+        assert session.fit(messages)[22] is not messages[22]
+        assert [cut["message"] for cut in session.cuts] == [22]
+        assert session.recall(session.cuts[0]["id"], budget="32k") == LOG
+        explained = session.explain("22", 0, "message-1")
+        assert [one["id"] for one in explained] == ["message-22", "message-0", "message-1"]
+        assert [cut["message"] for cut in explained[0]["cuts"]] == [22]
+        reports.append(explained)
+    assert [one["tokens_before"] for one in reports[0]] == [one["tokens_before"] for one in reports[1]]
+    assert session.explain("system")[0]["id"] == "system"
+
+
+def test_errors_name_the_messages_next_to_a_system_prompt() -> None:
+    for system in (None, "Be brief."):
+        for message in ({"role": "user", "content": float("nan")}, {"role": "nobody", "content": "a"}):
+            with pytest.raises(pannier.InvalidInput) as raised:
+                pannier.fit_chat([*MESSAGES, message], budget=2_000, provider="openai", system=system)
+            assert "[3]" in str(raised.value) and "[4]" not in str(raised.value)
+    with pytest.raises(pannier.InvalidInput, match="^system"):
+        pannier.fit_chat(MESSAGES, budget=2_000, provider="openai", system=float("nan"))
+
+
+def test_a_previous_list_has_the_same_system_prompt() -> None:
+    messages = conversation()[:19]
+    tools = [{"type": "function", "function": {"name": "f", "description": "word", "parameters": {}}}]
+    options: dict[str, Any] = {"budget": 200, "model": "gpt-5", "provider": "openai", "system": "Be brief.", "tools": tools}
+    first = pannier.fit_chat(messages, once=True, **options)
+    composed = {"tools": tools, "messages": [{"role": "system", "content": "Be brief."}, *first]}
+    more = [*messages, *conversation()[19:21]]
+    assert pannier.fit_chat(more, previous=first, **options) == pannier.fit_chat(more, previous=composed, **options)
+    with pytest.raises(pannier.InvalidInput, match=r"messages\[0\]"):
+        pannier.fit_chat(more, previous=[{"role": "nobody", "content": "a"}], **options)
 
 
 def test_a_budget_error_says_what_is_needed() -> None:

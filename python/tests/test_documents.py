@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import doctest
-import importlib
+import importlib.util
 import pathlib
 import pkgutil
 import re
@@ -29,8 +29,13 @@ def example(page: pathlib.Path) -> str:
     return "\n\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))
 
 
+def framework_of(name: str) -> str | None:
+    """Returns the framework of a page or a module."""
+    return FRAMEWORKS.get(name.removeprefix("use-with-").removeprefix("_").removesuffix("_messages").replace("-", "_"))
+
+
 def require(name: str) -> None:
-    framework = FRAMEWORKS.get(name.removeprefix("use-with-").replace("-", "_"))
+    framework = framework_of(name)
     if framework is not None:
         pytest.importorskip(framework, reason="the adapters for frameworks; .ci/python --long tests them")
 
@@ -67,6 +72,7 @@ if __name__ == "__main__":
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for page in PAGES:
-        if not page.name.startswith("use-with-"):
+        framework = framework_of(page.stem)
+        if framework is None or importlib.util.find_spec(framework.partition(".")[0]):
             name = re.sub(r"\W", "_", str(page.relative_to(ROOT).with_suffix("")))
             (folder / f"{name}.py").write_text(example(page), encoding="utf-8")

@@ -5,6 +5,10 @@ from __future__ import annotations
 import collections
 import enum
 import json
+import signal
+import subprocess
+import sys
+import time
 import types
 from typing import Any
 
@@ -185,9 +189,78 @@ def test_objects_that_change_while_they_are_read() -> None:
         pass
 
 
+def test_objects_that_share_parts_are_bounded() -> None:
+    """A few lists in each other have more text than any memory."""
+    value: Any = 10**1_000
+    for _ in range(30):
+        value = [value] * 10
+    with pytest.raises(pannier.InvalidInput, match="exceed 1 GiB"):
+        fit(user(value))
+
+
+def test_lists_that_grow_while_they_are_read() -> None:
+    content: list[Any] = []
+
+    class Grows:
+        def model_dump(self, **options: Any) -> str:
+            content.append(self)
+            return "a"
+
+    content.append(Grows())
+    with pytest.raises(pannier.InvalidInput, match="changed while it was read"):
+        fit(user(content))
+    items: list[Any] = []
+
+    class GrowsPool:
+        @property
+        def page_content(self) -> str:
+            items.append(self)
+            return "a"
+
+    items.append(GrowsPool())
+    assert pannier.pack(items, budget=10).items == items[:1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_ctrl_c_stops_the_reading_of_objects() -> None:
+    program = (
+        "import pannier, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "value = None\n"
+        "for _ in range(30): value = [value] * 10\n"
+        "print('ready', flush=True)\n"
+        "pannier.fit_chat([{'role': 'user', 'content': value}], budget=10)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline() == b"ready\n"
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=120)
+    assert b"KeyboardInterrupt" in errors
+
+
+def test_lone_surrogates_are_invalid_input_everywhere() -> None:
+    selection = pannier.pack(["a"], budget=10)
+    session = pannier.ChatSession(budget=100)
+    session.fit(user("a"))
+    calls: list[Any] = [
+        lambda: pannier.fit_chat("\ud800", budget=10),
+        lambda: pannier.fit_chat(user("a"), budget=10, previous="\ud800"),
+        lambda: pannier.fit_chat(user("a"), budget=10, system="\ud800"),
+        lambda: selection.explain("\ud800"),
+        lambda: session.explain("\ud800"),
+        lambda: session.recall("\ud800"),
+        lambda: pannier.count("\ud800"),
+    ]
+    for call in calls:
+        with pytest.raises(pannier.InvalidInput):
+            call()
+
+
 def test_a_text_of_100_megabytes() -> None:
     text = "a long line of a log\n" * 5_000_000
     assert pannier.count(text, model="bytes/4") == len(text) // 4
+    assert pannier.count(text, model="o200k") == 7 * 5_000_000
     with pytest.raises(pannier.BudgetError):
         pannier.fit_chat(user(text), budget=1_000, model="bytes/4", provider="openai", once=True)
     assert pannier.pack([text, "b"], budget=10, model="bytes/4").items == ["b"]

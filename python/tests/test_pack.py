@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import warnings
 from html.parser import HTMLParser
 from typing import Any
 
@@ -69,6 +70,35 @@ def test_a_scorer_is_called_once_for_everything() -> None:
     assert selection.explain(1)["score"]["scorer"] == "python"
     assert selection.what_if(budget=100).items and selection.receipt()
     assert calls == [TEXTS]
+
+
+def test_a_selection_keeps_its_pool() -> None:
+    chunks = list(TEXTS)
+    selection = pannier.pack(chunks, budget=14, query="refund")
+    chunks.pop(0)
+    assert selection.what_if(budget=14).items == selection.items == [TEXTS[0], TEXTS[2]]
+
+
+def test_a_scorer_may_sort_its_list() -> None:
+    def scorer(items: list[str]) -> list[float]:
+        order = list(items)
+        items.sort()
+        return [float("Mondays" in item) for item in order]
+
+    texts = list(TEXTS)
+    assert pannier.pack(texts, budget=6, scorer=scorer).items == ["We ship on Mondays."] and texts == TEXTS
+
+
+def test_warnings_are_at_the_line_of_the_caller() -> None:
+    items = [{"content": "a", "tokens": -5}, {"content": "b", "tokens": 5}]
+    with pytest.warns(UserWarning, match="tokens") as caught:
+        selection = pannier.pack(items, budget=10)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning):
+            pannier.pack(items, budget=10)
+    assert len(selection)
 
 
 def test_a_scorer_may_use_numpy() -> None:

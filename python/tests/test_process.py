@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pannier
 import pytest
@@ -81,22 +82,40 @@ def resident_bytes() -> int:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="resident memory is read from /proc")
 def test_100_000_calls_leak_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    messages = [{"role": "user", "content": "a question that is not short, number " + str(number)} for number in range(3)]
+    log = "\n".join(f"line {number}" for number in range(60))
+    call = {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "a question that is not short"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": log},
+    ]
     invalid = [{"role": "user", "content": float("nan")}]
+    options: dict[str, Any] = {"budget": 100, "model": "bytes/4", "provider": "openai"}
+    session = pannier.ChatSession(**options)
+    session.fit(messages)
+    cut = session.cuts[0]["id"]
+    selection = pannier.pack(["one text", "another text"], budget=10, model="bytes/4")
+
+    def raises() -> None:
+        with pytest.raises(pannier.InvalidInput):
+            pannier.fit_chat(invalid, budget=1_000)
+
+    kinds = [
+        lambda: pannier.fit_chat(messages, system="Be brief.", **options),
+        lambda: session.fit(messages),
+        lambda: session.recall(cut, lines="3-4"),
+        lambda: session.explain(2),
+        lambda: pannier.pack(["one text", "another text"], budget=10, model="bytes/4", scorer=lambda items: [1, 2]),
+        lambda: selection.what_if(budget=5),
+        lambda: selection.explain(0),
+        selection.receipt,
+        lambda: pannier.count("some text", model="bytes/4"),
+        raises,
+    ]
 
     def calls(count: int) -> None:
         for number in range(count):
-            if number % 20 == 0:
-                pannier.fit_chat(messages, budget=1_000, model="bytes/4", provider="openai")
-            elif number % 20 == 1:
-                pannier.pack(["one text", "another text"], budget=10, model="bytes/4", scorer=lambda items: [1, 2])
-            elif number % 2 == 0:
-                pannier.count("some text", model="bytes/4")
-            else:
-                try:
-                    pannier.fit_chat(invalid, budget=1_000)
-                except pannier.InvalidInput:
-                    pass
+            kinds[number % len(kinds)]()
 
     calls(10_000)
     before = resident_bytes()

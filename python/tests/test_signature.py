@@ -10,7 +10,7 @@ import pannier
 import pytest
 from pannier import _pannier
 
-NAMES = {"from_": "from", "model": "tokenizer"}
+NAMES = {"from_": "from", "model": "tokenizer", "root": "snippets"}
 
 # Options that are not keywords, and why.
 OTHERS = {
@@ -21,9 +21,18 @@ OTHERS = {
     "memory": {"explain": "the command shows explanations"},
     "recall": {"tokenizer": "that of the session", "session": "the last history", "store": "the command has a store"},
     "count": {"texts": "the text itself"},
+    "snippets": {
+        "aliases": "the command resolves references", "format": "it is text", "reserve": "the budget is that of the answer",
+        "session": "the command keeps sessions", "resend": "the command keeps sessions",
+    },
+    "snippets, the list": {
+        "aliases": "the command resolves references", "format": "it is text", "areas": "the command filters",
+        "baseline": "the command filters", "limit": "the command filters", "query": "the command filters",
+        "scopes": "the command filters",
+    },
 }
 # Keywords that are not options of the request.
-EXTRA = {"fit_chat": {"chat", "tools", "system"}, "pack": {"items", "scorer"}, "count": {"text"}}
+EXTRA = {"fit_chat": {"chat", "tools", "system"}, "pack": {"items", "scorer"}, "count": {"text"}, "snippets, the list": {"ids"}}
 FUNCTIONS: list[tuple[str, Any, str]] = [
     ("fit_chat", pannier.fit_chat, "chat"),
     ("pack", pannier.pack, "pack"),
@@ -32,6 +41,8 @@ FUNCTIONS: list[tuple[str, Any, str]] = [
     ("memory", pannier.memory, "memory"),
     ("recall", pannier.ChatSession.recall, "recall"),
     ("count", pannier.count, "count"),
+    ("snippets", pannier.snippets, "snippets_get"),
+    ("snippets, the list", pannier.snippets, "snippets_list"),
 ]
 HIDDEN = {"gitignore"}
 
@@ -51,7 +62,7 @@ def test_keywords_and_defaults_are_those_of_the_request(name: str, function: Any
             assert option in json.loads(_pannier.schema(request_name))["required"]
         elif schema.get("type") == "boolean":
             assert default is False, option
-        elif schema.get("type") == "array" and option not in ("slots", "query_embedding"):
+        elif schema.get("type") == "array" and option not in ("slots", "query_embedding", "snippets"):
             assert default == (), option
         elif isinstance(default, str):
             # A default that has a value is the one that the request documents.
@@ -63,7 +74,7 @@ def test_keywords_and_defaults_are_those_of_the_request(name: str, function: Any
 def test_a_session_has_the_options_of_fit_chat() -> None:
     of_session = set(inspect.signature(pannier.ChatSession).parameters)
     of_function = set(inspect.signature(pannier.fit_chat).parameters)
-    assert of_function - of_session == {"chat", "from_", "previous", "once", "now", "pin"}
+    assert of_function - of_session == {"chat", "previous", "once"}
     assert of_session <= of_function
 
 

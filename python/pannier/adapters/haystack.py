@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 from haystack import Document, component
-from haystack.dataclasses import ChatMessage
+from haystack.dataclasses import ChatMessage, TextContent, ToolCall, ToolCallResult
 
 from .._chat import fit_native
 from .._pack import pack
@@ -56,5 +57,20 @@ def _encode(message: ChatMessage) -> dict[str, Any]:
 
 
 def _rebuild(message: ChatMessage, changed: dict[str, Any]) -> ChatMessage:
-    rebuilt = ChatMessage.from_openai_dict_format(changed)
-    return replace(rebuilt, _meta=message.meta, _name=message.name)
+    """Returns a copy with other texts and arguments. All else, such as the origin of a result, is that of the message."""
+    content = changed.get("content") or []
+    content = [{"text": content}] if isinstance(content, str) else content
+    texts = iter([part["text"] for part in content if "text" in part])
+    arguments = iter([call["function"]["arguments"] for call in changed.get("tool_calls") or ()])
+
+    def own(part: Any) -> Any:
+        if isinstance(part, TextContent):
+            return replace(part, text=next(texts, ""))
+        if isinstance(part, ToolCall):
+            return replace(part, arguments=json.loads(next(arguments, "{}")))
+        if isinstance(part, ToolCallResult):
+            is_text = isinstance(part.result, str)
+            return replace(part, result=next(texts, "") if is_text else [own(one) for one in part.result])
+        return part
+
+    return replace(message, _content=[own(part) for part in message._content])

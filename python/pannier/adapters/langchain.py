@@ -6,36 +6,59 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage, convert_to_messages
-from langchain_core.messages.utils import convert_to_openai_messages
+from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages, filter_messages
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import RunnableLambda
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from .._chat import fit_native
+from .._chat import adapter_options
+from .._errors import InvalidInput
+from .._options import warn
+from .._texts import known_model
+from ._langchain_messages import fit_messages
 
-_ROLES = {"human": "user", "ai": "assistant"}
 
-
-def trim_messages(messages: Any = None, *, max_tokens: int, model: str | None = None, **options: Any) -> Any:
+def trim_messages(
+    messages: Any = None, *, max_tokens: int, model: str | None = None, token_counter: Any = None, strategy: str = "last",
+    allow_partial: bool = False, end_on: Any = None, start_on: Any = None, include_system: bool = True,
+    text_splitter: Any = None, **options: Any,
+) -> Any:
     """Returns the messages that fit, as ``langchain_core.messages.trim_messages`` does. Without messages, a ``Runnable``.
 
-    Tool calls keep their results, and the first message is one that providers accept. Options are those of
-    :func:`pannier.fit_chat`; ``once=False`` cuts long blocks in place of dropping messages.
+    Tool calls keep their results, the system prompt is kept, and the first message is one that providers accept. The model
+    counts tokens, or that of a ``token_counter``. ``allow_partial=True`` cuts long blocks in place of dropping messages.
+    Other options are those of :func:`pannier.fit_chat`.
     """
-    options.setdefault("once", True)
+    if token_counter is len:
+        raise InvalidInput("token_counter=len counts messages; remove it, and give max_tokens in tokens", code="invalid_input")
+    known = known_model(getattr(token_counter, "model_name", None) or getattr(token_counter, "model", None))
+    unused = {"token_counter": token_counter not in (None, "approximate") and not known, "text_splitter": text_splitter}
+    for name in [name for name, is_given in {**unused, "strategy": strategy != "last"}.items() if is_given]:
+        warn([f"trim_messages of Pannier does not use {name}"])
+    given = adapter_options({"once": not allow_partial, **options})
 
     def trim(messages: Any) -> list[BaseMessage]:
-        if isinstance(messages, PromptValue):
-            messages = messages.to_messages()
-        return _fit(convert_to_messages(messages), budget=max_tokens, model=model, **options)
+        messages = convert_to_messages(messages.to_messages() if isinstance(messages, PromptValue) else messages)
+        ends = [at for at, one in enumerate(messages) if not end_on or _is(one, end_on)]
+        if not ends:
+            return []
+        fitted = fit_messages(messages[: ends[-1] + 1], budget=max_tokens, model=model or known, **given)
+        if not start_on:
+            return fitted
+        system = [one for one in fitted[:1] if one.type == "system"]
+        starts = [at for at, one in enumerate(fitted) if at >= len(system) and _is(one, start_on)]
+        return system + fitted[starts[0] if starts else len(fitted) :]
 
     return RunnableLambda(trim, name="trim_messages") if messages is None else trim(messages)
+
+
+def _is(message: BaseMessage, kinds: Any) -> bool:
+    """Returns whether a message is of one of some types, which are names as in ``human``, or classes."""
+    return bool(filter_messages([message], include_types=[kinds] if isinstance(kinds, (str, type)) else kinds))
 
 
 class PannierMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -43,13 +66,13 @@ class PannierMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, *, budget: int | str, model: str | None = None, **options: Any) -> None:
         super().__init__()
-        self._options = {"budget": budget, "model": model, **options}
+        self._options = {"budget": budget, "model": model, **adapter_options(options)}
 
     def fit(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Returns the request with the messages that fit."""
         system = request.system_message
         tools = [convert_to_openai_tool(tool) for tool in request.tools]
-        messages: list[AnyMessage] = _fit(
+        messages: list[AnyMessage] = fit_messages(
             request.messages, system=system.text if system else None, tools=tools or None, **self._options
         )
         return request.override(messages=messages)
@@ -65,34 +88,3 @@ class PannierMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         """Calls the model with what fits."""
         return await handler(self.fit(request))
-
-
-def _fit(messages: Sequence[BaseMessage], **options: Any) -> list[Any]:
-    return fit_native(messages, _encode, _rebuild, provider="openai", **options)
-
-
-def _encode(message: BaseMessage) -> dict[str, Any]:
-    if not isinstance(message.content, str):
-        return convert_to_openai_messages(message)
-    encoded: dict[str, Any] = {"role": _ROLES.get(message.type, message.type), "content": message.content}
-    if isinstance(message, ToolMessage):
-        encoded["tool_call_id"] = message.tool_call_id
-    if isinstance(message, AIMessage) and message.tool_calls:
-        # An empty text next to calls would be repaired, which changes the message.
-        encoded["content"] = message.content or None
-        encoded["tool_calls"] = [
-            {"id": call["id"], "type": "function",
-             "function": {"name": call["name"], "arguments": json.dumps(call["args"], ensure_ascii=False)}}
-            for call in message.tool_calls
-        ]
-    return encoded
-
-
-def _rebuild(message: BaseMessage, changed: dict[str, Any]) -> BaseMessage:
-    update: dict[str, Any] = {"content": changed.get("content") or ""}
-    if isinstance(message, AIMessage) and message.tool_calls:
-        calls = {call["id"]: call["function"]["arguments"] for call in changed.get("tool_calls", ())}
-        update["tool_calls"] = [
-            {**call, "args": json.loads(calls[call["id"]])} for call in message.tool_calls if call["id"] in calls
-        ]
-    return message.model_copy(update=update)

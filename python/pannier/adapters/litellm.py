@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._chat import ChatSession, fit_chat
+from .._chat import ChatSession, adapter_options, fit_chat
+from .._texts import known_model
 
 
 def trim_messages(
@@ -30,10 +31,10 @@ def trim_messages(
     if budget is None:
         return messages
     options.setdefault("once", True)
-    trimmed = fit_chat(messages, budget=budget, model=_tokenizer(model), provider="openai", **options)
+    trimmed = fit_chat(messages, budget=budget, model=known_model(model), provider="openai", **adapter_options(options))
     if not return_response_tokens:
         return trimmed
-    session = ChatSession(budget=1 << 40, model=_tokenizer(model), provider="openai")
+    session = ChatSession(budget=1 << 40, model=known_model(model), provider="openai")
     session.fit(trimmed)
     return trimmed, budget - session.tokens
 
@@ -43,16 +44,3 @@ def _limit(model: str) -> int | None:
 
     known = litellm.model_cost.get(model)
     return None if known is None else int(known.get("max_input_tokens") or known["max_tokens"])
-
-
-def _tokenizer(model: str | None) -> str | None:
-    """Returns a name that Pannier knows: without the provider, and for others the default."""
-    from .._errors import Error
-    from .._texts import count
-
-    name = model.rsplit("/", 1)[-1] if model else None
-    try:
-        count("", model=name)
-    except Error:
-        return None
-    return name

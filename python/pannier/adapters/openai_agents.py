@@ -13,7 +13,7 @@ from typing import Any
 from agents import FunctionTool
 from agents.run import CallModelData, ModelInputData
 
-from .._chat import fit_chat
+from .._chat import adapter_options, fit_chat
 
 
 def fit_input(*, budget: int | str, model: str | None = None, **options: Any) -> Callable[[CallModelData[Any]], ModelInputData]:
@@ -21,6 +21,7 @@ def fit_input(*, budget: int | str, model: str | None = None, **options: Any) ->
 
     The instructions and the agent's own function tools are counted.
     """
+    adapter_options(options)
 
     def fit(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
