@@ -54,6 +54,16 @@ fn measures_follow_their_definitions() {
     assert_eq!((&measured["top3_in_first5"], &measured["adjacency"]), (&1.0.into(), &null));
     assert_eq!((&measured["misquoted"], &measured["odd_fences"]), (&0.into(), &0.into()));
 
+    // A query whose documents are all irrelevant judges nothing.
+    write("qrels.tsv", "1\tb\t1\n2\tb\t2\n2\tc\t1\n3\ta\t0\n");
+    let graded = eval(&folder, &[]);
+    assert_eq!((&graded["ndcg_at_10"], &graded["queries"]), (&measured["ndcg_at_10"], &3.into()));
+    assert_eq!(graded["recall_at_100"], 0.75);
+    write("qrels.tsv", "3\ta\t0\n");
+    let graded = eval(&folder, &[]);
+    assert_eq!((&graded["ndcg_at_10"], &graded["recall_at_100"]), (&null, &null));
+    write("qrels.tsv", "1\tb\t1\n2\tb\t2\n2\tc\t1\n");
+
     // A ranking from a file.
     write("run.tsv", "1\tb\n2\tx\n2\tc\n");
     let run = folder.join("run.tsv");

@@ -50,7 +50,12 @@ fn damaged_and_huge_files_are_split_by_lines() {
     let line = "fn repeated() { call(1); }\n";
     let huge = line.repeat((1 << 20) / line.len() + 1);
     let damaged = format!("{}fn whole() {{}}\n", "))) ??? ((( not } code at all {{{\n".repeat(400));
-    for (name, text) in [("huge.rs", huge), ("damaged.rs", damaged)] {
+    // The errors are below a class.
+    let nested = format!(
+        "class A {{\n    int first() {{ return 1; }}\n{}}}\n",
+        "    ))) ??? ((( not code at all @@@\n".repeat(400)
+    );
+    for (name, text) in [("huge.rs", huge), ("damaged.rs", damaged), ("A.java", nested)] {
         let folder = Folder::new();
         folder.write(name, &text);
         folder.build_all_files();

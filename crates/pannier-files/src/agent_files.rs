@@ -61,6 +61,8 @@ pub struct AgentFile {
 pub struct AgentFiles {
     /// Instructions in reading order, then rules and skills by path.
     pub files: Vec<AgentFile>,
+    /// The folders that could not be listed, each with the error of the operating system.
+    pub unread: Vec<(String, String)>,
     /// Whether there are more than [`MAX_AGENT_FILES`].
     pub is_truncated: bool,
 }
@@ -70,7 +72,7 @@ pub struct AgentFiles {
 ///
 /// # Errors
 ///
-/// The error of the operating system if a folder cannot be listed.
+/// The error of the operating system if `root` is not a folder.
 pub fn find_agent_files(root: &Path) -> io::Result<AgentFiles> {
     let root = root.canonicalize()?;
     let mut found = AgentFiles::default();
@@ -81,16 +83,18 @@ pub fn find_agent_files(root: &Path) -> io::Result<AgentFiles> {
                 .push(AgentFile { kind: AgentFileKind::Instructions, path: path.to_owned() });
         }
     }
-    let mut search = Search { root: &root, visited: BTreeSet::new(), listed: 0 };
+    let mut search =
+        Search { root: &root, visited: BTreeSet::new(), listed: 0, unread: Vec::new() };
     let is_rule = |name: &str| name.ends_with(".mdc");
     let is_skill = |name: &str| name == "SKILL.md";
     let mut others = Vec::new();
-    search.files(RULES, &is_rule, AgentFileKind::Rule, &mut others)?;
+    search.files(RULES, &is_rule, AgentFileKind::Rule, &mut others);
     for folder in SKILLS {
-        search.files(folder, &is_skill, AgentFileKind::Skill, &mut others)?;
+        search.files(folder, &is_skill, AgentFileKind::Skill, &mut others);
     }
     others.sort_unstable();
     found.files.append(&mut others);
+    found.unread = search.unread;
     found.is_truncated = search.listed >= MAX_LISTED || found.files.len() > MAX_AGENT_FILES;
     found.files.truncate(MAX_AGENT_FILES);
     Ok(found)
@@ -101,6 +105,7 @@ struct Search<'r> {
     /// The canonical paths of listed folders. One folder may have several names by links.
     visited: BTreeSet<PathBuf>,
     listed: usize,
+    unread: Vec<(String, String)>,
 }
 
 impl Search<'_> {
@@ -111,25 +116,16 @@ impl Search<'_> {
         is_wanted: &dyn Fn(&str) -> bool,
         kind: AgentFileKind,
         found: &mut Vec<AgentFile>,
-    ) -> io::Result<()> {
+    ) {
         let mut folders = vec![(folder.to_owned(), 0)];
         while let Some((folder, depth)) = folders.pop() {
-            let real = match self.root.join(&folder).canonicalize() {
-                Ok(real) if real.starts_with(self.root) && real.is_dir() => real,
-                Ok(_) => continue,
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(error) if error.kind() == ErrorKind::NotADirectory => continue,
-                Err(error) => return Err(error),
+            let mut names = match self.names(&folder) {
+                Ok(names) => names,
+                Err(error) => {
+                    self.unread.push((folder, error.to_string()));
+                    continue;
+                }
             };
-            if !self.visited.insert(real.clone()) {
-                continue;
-            }
-            let mut names = Vec::new();
-            for entry in fs::read_dir(&real)?.take(MAX_LISTED - self.listed) {
-                self.listed += 1;
-                // Names that are not UTF-8 are skipped: nothing could show them.
-                names.extend(entry?.file_name().into_string());
-            }
             // Of several names of a folder, the first in order is used; the last folder is listed next.
             names.sort_unstable_by(|a, b| b.cmp(a));
             for name in names.into_iter().filter(|name| !name.contains(char::is_control)) {
@@ -141,7 +137,30 @@ impl Search<'_> {
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Returns the names in a folder; none if it is missing, outside of the root or already listed.
+    fn names(&mut self, folder: &str) -> io::Result<Vec<String>> {
+        let real = match self.root.join(folder).canonicalize() {
+            Ok(real) if real.starts_with(self.root) && real.is_dir() => real,
+            Ok(_) => return Ok(Vec::new()),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
+        if !self.visited.insert(real.clone()) {
+            return Ok(Vec::new());
+        }
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&real)?.take(MAX_LISTED - self.listed) {
+            self.listed += 1;
+            // Names that are not UTF-8 are skipped: nothing could show them.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
     }
 }
 

@@ -56,6 +56,33 @@ fn tei_takes_texts_in_batches() {
 }
 
 #[test]
+fn a_server_that_is_slow_busy_or_down_is_a_clear_error() {
+    let rerank = |sent: Sent| {
+        let server = Server::start(move |_, _| sent.clone());
+        let mut limits = Limits::default();
+        (limits.first_wait, limits.answer) = (Duration::from_millis(1), Duration::from_secs(1));
+        let endpoint = Endpoint::parse(&server.address("judge")).unwrap();
+        let error = HttpReranker::new(endpoint, limits).rerank("q", &["a", "b"]).unwrap_err();
+        (error.to_string(), server.received().len())
+    };
+    let slow = Sent { delay: Duration::from_secs(60), ..Sent::text(200, "[]") };
+    let (error, requests) = rerank(slow);
+    assert!(error.contains("no answer within 1 s") && requests > 0, "{error}");
+    let (error, requests) = rerank(Sent::text(500, "{\"message\":\"no memory\"}"));
+    assert!(error.contains("the server answered 500 (no memory)") && requests > 1, "{error}");
+    let (error, requests) = rerank(Sent::text(429, "").header("Retry-After: 3600"));
+    assert!(error.ends_with("answered 429 and asks to wait 3600 s; try again then"), "{error}");
+    assert_eq!(requests, 1);
+    // A server that recovers is asked again.
+    let server = Server::start(|number, received| match number {
+        0 => Sent::text(429, ""),
+        1 => Sent::text(500, ""),
+        _ => Sent::json(&scores(received)),
+    });
+    assert_eq!(reranker(&server).rerank("q", &["x", "xx"]).unwrap(), [0.01, 0.02]);
+}
+
+#[test]
 fn invalid_answers_are_clear_errors() {
     for (body, problem) in [
         ("{\"results\":[]}", "it has 0 scores for 2 texts"),

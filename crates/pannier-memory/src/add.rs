@@ -11,15 +11,17 @@ use pannier_core::Timestamp;
 use pannier_files::{FileLock, replace_file};
 
 use crate::file::{read, resolve_contained};
+use crate::markdown::{Heading, Outline};
 use crate::memory::FILES;
 use crate::render::bullet;
+use crate::source::SourceFiles;
 use crate::{Entry, Folder, Memory, MemoryError, Section};
 
 impl Folder {
     /// Adds a task, convention, decision or learning, and returns it. The first line of a decision or learning is its title,
     /// or else its first sentence. `locks` is a folder for files that exclude other programs.
     ///
-    /// Tasks and conventions follow the last one. Decisions and learnings are at the end of their file, or at the beginning
+    /// Tasks and conventions follow the last one, or precede a section of completed ones. Decisions and learnings are at the end of their file, or at the beginning
     /// if the newest is first.
     ///
     /// # Errors
@@ -56,10 +58,15 @@ impl Folder {
             format!("# {}{}\n", &name[..1], name[1..].trim_end_matches(".md").to_lowercase());
         let old = String::from_utf8(bytes.unwrap_or_else(|| heading.into_bytes()));
         let old = old.map_err(|_| not_added("the file is not UTF-8"))?;
-        let before = Memory::from_files([(name, &old)]);
+        let folder = self.path().file_name().unwrap_or_default().to_string_lossy();
+        let memory = |text: &str| {
+            let file = (name.to_owned(), text.to_owned());
+            Memory::from_folder(&folder, [file], SourceFiles::default())
+        };
+        let before = memory(&old);
         let line = insertion_line(&old, before.section(section), section);
         let new = insert(&old, line, &markdown(section, text, now), section);
-        let after = Memory::from_files([(name, &new)]);
+        let after = memory(&new);
         let mut added = after.section(section).iter().filter(|entry| {
             before
                 .section(section)
@@ -80,7 +87,11 @@ impl Folder {
         };
         replace_file(&target, new.as_bytes())
             .map_err(|error| MemoryError::io("write", &target, error))?;
-        Ok(entry.clone())
+        // Another file may have an entry with the same id, which numbers it.
+        let all = self.read()?;
+        let is_added =
+            |other: &&Entry| (other.path(), other.line()) == (entry.path(), entry.line());
+        Ok(all.entries().iter().find(is_added).unwrap_or(entry).clone())
     }
 }
 
@@ -89,12 +100,25 @@ fn insertion_line(text: &str, entries: &[Entry], section: Section) -> usize {
     let all = text.lines().count();
     if !section.is_dated() {
         let last = entries.iter().filter(|entry| entry.is_specified()).map(Entry::end_line).max();
-        return last.unwrap_or(all);
+        return last.or_else(|| done_section(text)).unwrap_or(all);
     }
     match entries {
         [first, .., last] if first.date() > last.date() => first.line() - 1,
         _ => all,
     }
+}
+
+/// Returns how many lines precede the first heading of completed tasks.
+fn done_section(text: &str) -> Option<usize> {
+    let outline = Outline::new(text);
+    let is_done = |heading: &&Heading| {
+        let title = outline.text()[heading.range.clone()].to_lowercase();
+        ["done", "complete", "finished", "archive", "closed"]
+            .iter()
+            .any(|word| title.contains(word))
+    };
+    let heading = outline.headings.iter().find(is_done)?;
+    Some(outline.line(heading.range.start) - 1)
 }
 
 /// Inserts an entry after `line` lines, with the line endings of the text.
@@ -113,7 +137,8 @@ fn insert(text: &str, line: usize, entry: &str, section: Section) -> String {
     let mut lines = above;
     lines.extend(is_separate.then_some(""));
     lines.extend(entry.lines());
-    lines.extend((!is_list && below.first().is_some_and(|line| !line.is_empty())).then_some(""));
+    let is_next = |line: &&str| !line.is_empty() && (!is_list || line.starts_with('#'));
+    lines.extend(below.first().copied().filter(is_next).map(|_| ""));
     lines.extend(below);
     lines.join(ending) + ending
 }
@@ -223,6 +248,36 @@ mod tests {
             file(&scratch, "LEARNINGS.md"),
             "# L\n\n## [2026-11-16-093000] c\n\n## [2026-02-01] b\n\nx\n\n## [2026-01-01] a\n"
         );
+    }
+
+    #[test]
+    fn a_task_precedes_the_completed_ones() {
+        let scratch = Scratch::new("add-done");
+        scratch.write(".context/TASKS.md", "# T\n\n## Next\n\n## Done\n\n- [x] b\n");
+        let task = add(&scratch, Section::Tasks, "c #added:2026-01-01").unwrap();
+        assert_eq!(task.line(), 5);
+        assert_eq!(
+            file(&scratch, "TASKS.md"),
+            "# T\n\n## Next\n\n- [ ] c #added:2026-01-01\n\n## Done\n\n- [x] b\n"
+        );
+    }
+
+    #[test]
+    fn an_added_entry_has_the_id_and_path_that_a_packet_has() {
+        let scratch = Scratch::new("add-ids");
+        scratch.write("notes/DECISIONS.md", "# D\n");
+        scratch.write("notes/decisions/a.md", "# D\n\n## Row east\n\nWind.\n");
+        let folder = Folder::find(scratch.path().join("notes")).unwrap();
+        let locks = scratch.path().join("locks");
+        for _ in 0..2 {
+            let entry = folder.add(Section::Conventions, "Knots first", now(), &locks);
+            assert_eq!(entry.unwrap().path(), "notes/CONVENTIONS.md");
+        }
+        let entry = folder.add(Section::Decisions, "Row east", now(), &locks).unwrap();
+        let memory = folder.read().unwrap();
+        assert_eq!(memory.entry(entry.short_id()), Some(&entry));
+        let ids: Vec<&str> = memory.entries().iter().map(Entry::short_id).collect();
+        assert!(ids.iter().all(|id| ids.iter().filter(|other| *other == id).count() == 1));
     }
 
     #[test]

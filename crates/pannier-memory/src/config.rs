@@ -80,7 +80,12 @@ impl Config {
             serde_saphyr::from_str_with_options::<Option<BTreeMap<String, Value>>>(text, options);
         let keys = keys.map_err(|error| MemoryError::Config {
             path: path.to_owned(),
-            problem: first_line(&error.to_string()),
+            problem: match error.without_snippet() {
+                serde_saphyr::Error::Budget { .. } => {
+                    "it is too long, nests too deep or has aliases; make it flat".to_owned()
+                }
+                error => first_line(&error.to_string()),
+            },
         })?;
         let keys = Keys { path, keys: keys.unwrap_or_default() };
         Ok(Self {
@@ -206,6 +211,9 @@ mod tests {
         }
         let bomb = format!("a: &a [x]\nb: {}\n", "[".repeat(1_000));
         assert!(parse(&bomb).is_err());
+        let deep = format!("a: {}{}\n", "[".repeat(40), "]".repeat(40));
+        let error = parse(&deep).unwrap_err().to_string();
+        assert!(error.starts_with(".ctxrc: it is too long, nests too deep"), "{error}");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! title only. All of them start entries, except for a heading that only groups the entries below it. Text outside of
 //! entries is read as list items, as rows of a table, or as a section with the heading above it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use pannier_core::Timestamp;
@@ -21,7 +21,7 @@ use crate::list_entries;
 use crate::markdown::{Heading, Outline, close_open_blocks};
 use crate::memory::Problem;
 use crate::superseded::{is_superseded, says_superseded};
-use crate::table_entries::table_rows;
+use crate::table_entries::{entry_words, table_rows, words};
 use crate::text::trimmed;
 
 /// Returns the entries of a file in order.
@@ -57,13 +57,12 @@ pub(crate) fn entries(
         entries.extend(section(outline, start, outline.text().len(), lines, problems));
     }
     problems.extend(hidden_entries(outline));
-    let titles: BTreeSet<String> = entries.iter().map(|entry| entry.title.clone()).collect();
-    entries.extend(other_entries(outline, lines, &titles));
+    entries.extend(other_entries(outline, lines, &entries));
     entries.sort_by_key(|entry| entry.line);
     entries
 }
 
-/// Returns a problem for each comment with two or more headings that have a date in brackets. A template has one at most, so
+/// Returns a problem for each comment with two or more headings that have a date or a number. A template has one at most, so
 /// these may be entries after a comment that somebody closed too late.
 fn hidden_entries(outline: &Outline) -> impl Iterator<Item = Problem> {
     outline.comments().iter().filter_map(|comment| {
@@ -71,9 +70,9 @@ fn hidden_entries(outline: &Outline) -> impl Iterator<Item = Problem> {
         let mut entries = text.split_inclusive('\n').filter_map(|line| {
             let position = start;
             start += line.len();
-            let stamp = line.trim_start().strip_prefix("##")?.trim_start_matches('#').trim_start();
-            date::parse(stamp.strip_prefix('[')?.split_once(']')?.0)?.date?;
-            Some(position)
+            parse_stamp(line.trim_start().strip_prefix('#')?.trim_start_matches('#').trim())
+                .2
+                .then_some(position)
         });
         let (first, others) = (entries.next()?, entries.count());
         let problem = format!(
@@ -113,9 +112,18 @@ fn section(
     if rows.is_empty() { vec![draft(outline, start, end, problems)] } else { rows }
 }
 
-/// Returns the entries outside of headings: list items, rows of tables, and text with the heading above it. A row that
-/// repeats the title of an entry is part of an index.
-fn other_entries(outline: &Outline, lines: &mut LineMap, titles: &BTreeSet<String>) -> Vec<Draft> {
+/// Returns the entries outside of headings: list items, rows of tables, and text with the heading above it, except for the
+/// rows of an index of `others`.
+fn other_entries(outline: &Outline, lines: &mut LineMap, others: &[Draft]) -> Vec<Draft> {
+    let mut titled: BTreeMap<&str, Vec<&Draft>> = BTreeMap::new();
+    others.iter().for_each(|entry| titled.entry(&entry.title).or_default().push(entry));
+    let mut known: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut is_repeated = |row: &Draft| {
+        let Some((title, others)) = titled.get_key_value(row.title.as_str()) else { return false };
+        let all = || others.iter().flat_map(|entry| entry_words(entry)).collect();
+        let known = known.entry(title).or_insert_with(all);
+        words(&outline.text()[outline.line_range(row.line)]).all(|word| known.contains(word))
+    };
     let mut entries = Vec::new();
     for item in outline.items.iter().filter(|item| item.depth == 0) {
         if !lines.is_text(outline, item.range.start) {
@@ -139,7 +147,7 @@ fn other_entries(outline: &Outline, lines: &mut LineMap, titles: &BTreeSet<Strin
         let rows = table_rows(outline, &block);
         if !rows.is_empty() {
             lines.mark(outline, &block, LineKind::Entry);
-            entries.extend(rows.into_iter().filter(|row| !titles.contains(&row.title)));
+            entries.extend(rows.into_iter().filter(|row| !is_repeated(row)));
             continue;
         }
         let Some(mut draft) = list_entries::block_draft(outline, &block) else { continue };

@@ -28,6 +28,10 @@ pub enum MemoryError {
         max_bytes: u64,
     },
 
+    /// A file could not be read: the warning about it.
+    #[error("{0}")]
+    Unread(String),
+
     /// A configuration file is not valid YAML.
     #[error("{}: {problem}; fix or remove the file", path.display())]
     Config {

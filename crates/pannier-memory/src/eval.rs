@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use pannier_core::TokenCounter;
+use pannier_core::item::Sent;
 use serde::Serialize;
 
 use crate::excerpt::key_paragraph;
@@ -101,13 +102,13 @@ pub fn measure(
             options.budget = budget;
             let builder = PacketBuilder::new(memory, options, Arc::clone(counter))?;
             let text = builder.packet()?.text;
-            let mut whole = builder.whole_indices()?.into_iter();
-            if whole.any(|index| builder.entries()[index].id() == entry.id()) {
-                found.whole += 1;
-            } else if has_paragraph(&text, entry) {
-                found.by_paragraph += 1;
-            } else {
-                found.missed.push(entry.id().to_owned());
+            let selection = builder.selection()?;
+            let sent =
+                selection.sent().find(|sent| builder.entries()[sent.index].id() == entry.id());
+            match sent {
+                Some(sent) if sent.is_whole() => found.whole += 1,
+                Some(sent) if has_paragraph(&sent, entry) => found.by_paragraph += 1,
+                _ => found.missed.push(entry.id().to_owned()),
             }
             if budget == BUDGETS[0] {
                 packets.insert(text);
@@ -143,11 +144,11 @@ fn query(entry: &Entry) -> String {
     [entry.title()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns whether a packet has the paragraph that answers, regardless of line breaks.
-fn has_paragraph(packet: &str, entry: &Entry) -> bool {
+/// Returns whether the form of an entry has the paragraph that answers, regardless of line breaks.
+fn has_paragraph(sent: &Sent<'_>, entry: &Entry) -> bool {
     let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let paragraph = key_paragraph(entry.text()).unwrap_or(entry.title());
-    joined(packet).contains(&joined(paragraph))
+    joined(sent.item().content()).contains(&joined(paragraph))
 }
 
 /// Returns the number of steps between two budgets, and of those at which all whole entries stay whole.

@@ -2,7 +2,7 @@
 
 use crate::Entry;
 
-/// Longer titles are truncated: some tasks are a paragraph in one line.
+/// Longer titles of the specification's packets, and longer descriptions of skills, are truncated.
 const MAX_TITLE_CHARS: usize = 200;
 
 /// The labels of the paragraph that answers, in lower case.
@@ -46,15 +46,14 @@ pub(crate) fn key_paragraph(text: &str) -> Option<&str> {
     labeled.or_else(|| others.next()).or_else(|| paragraphs.first().copied())
 }
 
-/// Returns the title of an entry in one line. That of a list item is its first paragraph, joined across line breaks and
-/// truncated to [`MAX_TITLE_CHARS`].
+/// Returns the whole title of an entry in one line. That of a list item is its first paragraph, joined across line breaks.
 pub(crate) fn one_line_title(entry: &Entry) -> String {
     if entry.section().has_titles() {
         return entry.title().to_owned();
     }
     let paragraph = one_line_paragraph(entry);
     let words = paragraph.split_whitespace().filter(|word| !is_added_tag(word));
-    truncate(&words.collect::<Vec<_>>().join(" "))
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the first paragraph of an entry in one line, without the items of a list in it.
@@ -181,6 +180,14 @@ mod tests {
             assert_eq!(key_paragraph(text), Some(paragraph), "{text}");
         }
         assert_eq!(key_paragraph(""), None);
+    }
+
+    #[test]
+    fn titles_of_list_items_are_whole() {
+        let words = "word ".repeat(100);
+        let text = format!("- [ ] {words}\n  and more #added:2026-01-01\n  - [ ] below\n");
+        let memory = crate::Memory::from_files([("TASKS.md", text)]);
+        assert_eq!(one_line_title(&memory.entries()[0]), format!("{words}and more"));
     }
 
     #[test]

@@ -107,11 +107,11 @@ impl Folder {
     }
 
     /// Reads all files of the folder. Missing files count as empty; [`Memory::warnings`] lists problems, and
-    /// [`Memory::unread`] files of more than 8 MiB.
+    /// [`Memory::unread`] files that cannot be read or have more than 8 MiB.
     ///
     /// # Errors
     ///
-    /// [`MemoryError::Io`] if a file cannot be read.
+    /// None yet: a file that cannot be read costs that file, not the packet.
     pub fn read(&self) -> Result<Memory, MemoryError> {
         self.read_with(Sources::Folder, None)
     }
@@ -140,33 +140,64 @@ impl Folder {
             let (path, problem) = (format!("{name}/{path}"), problem.to_owned());
             warnings.push(Warning { path, line: None, problem });
         };
+        let mut unread = Vec::new();
         for section in PAGES {
             let folder = section.name();
-            match self.pages(folder)? {
-                Ok(names) => {
+            match self.pages(folder) {
+                Ok(Ok(names)) => {
                     paths.extend(names.into_iter().map(|page| format!("{folder}/{page}")));
                 }
-                Err(refusal) => warn(folder, refusal),
+                Ok(Err(refusal)) => warn(folder, refusal),
+                Err(error) => {
+                    warn(folder, &unreadable(&error));
+                    unread.push(format!("{name}/{folder}"));
+                }
             }
         }
-        let mut unread = Vec::new();
         for path in paths {
             match read(&self.root, &self.path.join(&path), Memory::MAX_FILE_BYTES) {
                 Ok(Ok(bytes)) => files.extend(bytes.map(|bytes| (path, bytes))),
-                Ok(Err(refusal)) => {
-                    warn(&path, refusal);
+                failed => {
+                    let problem = match failed {
+                        Ok(Err(refusal)) => refusal.to_owned(),
+                        Err(MemoryError::TooLong { .. }) => TOO_LONG.to_owned(),
+                        Err(error) => unreadable(&error),
+                        Ok(Ok(_)) => continue,
+                    };
+                    warn(&path, &problem);
                     unread.push(format!("{name}/{path}"));
                 }
-                Err(MemoryError::TooLong { .. }) => {
-                    warn(&path, TOO_LONG);
-                    unread.push(format!("{name}/{path}"));
-                }
-                Err(error) => return Err(error),
             }
         }
         warnings.append(&mut others.warnings);
         unread.append(&mut others.unread);
         Ok(Memory::from_folder(&name, files, SourceFiles { warnings, unread, ..others }))
+    }
+
+    /// Returns the sorted paths of Markdown files and of folders in the context folder that are not read because of their
+    /// names, as far as it can be listed. Hidden ones do not count.
+    pub fn ignored(&self) -> Vec<String> {
+        let is_markdown = |name: &str| name.ends_with(".md") || name.ends_with(".markdown");
+        let is_folder = |name: &str| PAGES.iter().any(|section| section.name() == name);
+        let mut ignored = Vec::new();
+        for folder in [None, Some(PAGES[0].name()), Some(PAGES[1].name())] {
+            let path = self.path.join(folder.unwrap_or_default());
+            for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                let is_read = match folder {
+                    None => is_folder(&name) || FILES.iter().any(|(file, _)| *file == name),
+                    Some(_) => is_page(&name),
+                };
+                let is_dir = entry.path().is_dir();
+                if !is_read && !name.starts_with('.') && (is_dir || is_markdown(&name)) {
+                    let end = if is_dir { "/" } else { "" };
+                    let path = Path::new(FOLDER).join(folder.unwrap_or_default()).join(name);
+                    ignored.push(path.to_string_lossy().into_owned() + end);
+                }
+            }
+        }
+        ignored.sort_unstable();
+        ignored
     }
 
     /// Returns the sorted names of the pages in a subfolder.
@@ -188,6 +219,14 @@ impl Folder {
         // Warnings appear in this order.
         names.sort_unstable();
         Ok(Ok(names))
+    }
+}
+
+/// Returns the problem of a file that cannot be read, without its path.
+pub(crate) fn unreadable(error: &MemoryError) -> String {
+    match error {
+        MemoryError::Io { error, .. } => format!("it cannot be read: {error}"),
+        error => error.to_string(),
     }
 }
 
@@ -309,13 +348,51 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn unreadable_files_are_an_error() {
+    fn a_file_that_cannot_be_read_costs_only_that_file() {
         use std::os::unix::fs::symlink;
 
         let scratch = Scratch::new("unreadable");
-        scratch.write(".context/TASKS.md", "");
+        scratch.write(".context/TASKS.md", "- [ ] t\n");
+        scratch.write("AGENTS.md", "Row east.\n");
         symlink("CONSTITUTION.md", scratch.path().join(".context/CONSTITUTION.md")).unwrap();
-        let error = Folder::find(scratch.path()).unwrap().read().unwrap_err();
-        assert!(matches!(error, MemoryError::Io { .. }), "{error}");
+        symlink("decisions", scratch.path().join(".context/decisions")).unwrap();
+        symlink("skills", scratch.path().join("skills")).unwrap();
+        let folder = Folder::find(scratch.path()).unwrap();
+        let memory = folder.read_with(Sources::Project, None).unwrap();
+        let titles: Vec<&str> = memory.entries().iter().map(|entry| entry.title()).collect();
+        assert_eq!(titles, ["t", "AGENTS.md"]);
+        let unread = [".context/decisions", ".context/CONSTITUTION.md", "skills"];
+        assert_eq!(memory.unread(), unread);
+        for (warning, path) in memory.warnings().iter().zip(unread) {
+            let start = format!("{path}: it cannot be read: ");
+            assert!(warning.to_string().starts_with(&start), "{warning}");
+        }
+    }
+
+    #[test]
+    fn files_and_folders_with_other_names_are_listed_as_ignored() {
+        let scratch = Scratch::new("ignored");
+        for path in [
+            "TASKS.md",
+            "NOTES.md",
+            "LEARNINGS.markdown",
+            "templates/a.md",
+            "decisions/a.md",
+            "decisions/b.markdown",
+            "learnings/deep/a.md",
+            ".hidden.md",
+            "notes.txt",
+        ] {
+            scratch.write(&format!(".context/{path}"), "- a\n");
+        }
+        let ignored = Folder::find(scratch.path()).unwrap().ignored();
+        let expected = [
+            "LEARNINGS.markdown",
+            "NOTES.md",
+            "decisions/b.markdown",
+            "learnings/deep/",
+            "templates/",
+        ];
+        assert_eq!(ignored, expected.map(|path| format!(".context/{path}")));
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use pannier_files::AgentFileKind;
 use serde::Serialize;
@@ -266,7 +267,14 @@ fn outline(text: &str, problems: &mut Vec<Problem>) -> Outline {
     });
     let comment = "the comment is not closed, so only the rest of its line is ignored";
     let comments = outline.open_comments.iter().map(|line| (*line, comment));
-    let found = deep.chain(unclosed).chain(comments);
+    // One that is not closed ends with the next comment.
+    let late = "the comment contains the start of another, and hides the text before it; close it where it should end";
+    let is_late = |comment: &&Range<usize>| {
+        let text = outline.text().get(comment.start + 4..comment.end).unwrap_or_default();
+        text.split_once("<!--").is_some_and(|(hidden, _)| hidden.contains('\n'))
+    };
+    let late = outline.comments().iter().filter(is_late).map(|at| (outline.line(at.start), late));
+    let found = deep.chain(unclosed).chain(comments).chain(late);
     problems.extend(found.map(|(line, problem)| Problem { line, problem: problem.to_owned() }));
     outline
 }

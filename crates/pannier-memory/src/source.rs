@@ -8,12 +8,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use globset::GlobBuilder;
-use pannier_files::{AgentFile, AgentFileKind, AgentFront, find_agent_files, split_front_matter};
+use pannier_files::{
+    AgentFile, AgentFileKind, AgentFiles, AgentFront, find_agent_files, split_front_matter,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::MemoryError;
 use crate::entry::Draft;
 use crate::file::read;
+use crate::folder::unreadable;
 use crate::line_map::{LineKind, LineMap};
 use crate::markdown::{Outline, close_open_blocks};
 use crate::memory::{Warning, is_page};
@@ -125,14 +128,12 @@ impl SourceFiles {
         let mut found = Self::default();
         let files = find_agent_files(root).map_err(|error| MemoryError::io("list", root, error));
         match files {
-            Ok(files) => found.read_all(root, None, files.files, files.is_truncated),
+            Ok(files) => found.read_all(root, None, files),
             Err(error) => found.warn(".", error.to_string()),
         }
         if let Some(UserFolder { path, label }) = user.filter(|user| user.path.is_dir()) {
             match user_files(path) {
-                Ok((root, files, is_truncated)) => {
-                    found.read_all(&root, Some(label), files, is_truncated);
-                }
+                Ok((root, files)) => found.read_all(&root, Some(label), files),
                 Err(error) => found.warn(label, error.to_string()),
             }
         }
@@ -143,19 +144,21 @@ impl SourceFiles {
         self.warnings.push(Warning { path: path.to_owned(), line: None, problem });
     }
 
-    fn read_all(
-        &mut self,
-        root: &Path,
-        label: Option<&str>,
-        files: Vec<AgentFile>,
-        is_truncated: bool,
-    ) {
-        if is_truncated {
+    fn read_all(&mut self, root: &Path, label: Option<&str>, found: AgentFiles) {
+        let shown = |path: String| match label {
+            Some(label) => format!("{label}/{path}"),
+            None => path,
+        };
+        for (path, problem) in found.unread {
+            self.warn(&shown(path.clone()), format!("it cannot be read: {problem}"));
+            self.unread.push(shown(path));
+        }
+        if found.is_truncated {
             let problem = "it has too many rules and skills, so the last are not read".to_owned();
             self.warn(label.unwrap_or("."), problem);
         }
-        for AgentFile { kind, path } in files {
-            let shown = label.map_or_else(|| path.clone(), |label| format!("{label}/{path}"));
+        for AgentFile { kind, path } in found.files {
+            let shown = shown(path.clone());
             let total: usize = self.files.iter().map(|file| file.bytes.len()).sum();
             let max_bytes = MAX_FILE_BYTES.min((MAX_TOTAL_BYTES - total) as u64);
             match read(root, &root.join(&path), max_bytes) {
@@ -167,7 +170,7 @@ impl SourceFiles {
                     let problem = match failed {
                         Ok(Err(refusal)) => refusal.to_owned(),
                         Err(MemoryError::TooLong { .. }) => TOO_LONG.to_owned(),
-                        Err(error) => error.to_string(),
+                        Err(error) => unreadable(&error),
                         Ok(Ok(_)) => continue,
                     };
                     self.warn(&shown, problem);
@@ -178,11 +181,11 @@ impl SourceFiles {
     }
 }
 
-/// Returns the canonical path of the user's folder, its files, and whether there are too many.
-fn user_files(path: &Path) -> Result<(PathBuf, Vec<AgentFile>, bool), MemoryError> {
+/// Returns the canonical path of the user's folder, and its files.
+fn user_files(path: &Path) -> Result<(PathBuf, AgentFiles), MemoryError> {
     let failed = |error| MemoryError::io("list", path, error);
     let root = path.canonicalize().map_err(failed)?;
-    let found = find_agent_files(&root).map_err(failed)?;
+    let mut found = find_agent_files(&root).map_err(failed)?;
     let mut names = Vec::new();
     for entry in fs::read_dir(&root).map_err(failed)?.take(pannier_files::MAX_AGENT_FILES) {
         names.extend(entry.map_err(failed)?.file_name().into_string());
@@ -190,10 +193,10 @@ fn user_files(path: &Path) -> Result<(PathBuf, Vec<AgentFile>, bool), MemoryErro
     names.retain(|name| is_page(name) && found.files.iter().all(|file| file.path != *name));
     names.sort_unstable();
     let kind = AgentFileKind::Instructions;
-    let mut files: Vec<AgentFile> =
-        names.into_iter().map(|path| AgentFile { kind, path }).chain(found.files).collect();
-    files.sort_by_key(|file| file.kind);
-    Ok((root, files, found.is_truncated))
+    let names = names.into_iter().map(|path| AgentFile { kind, path });
+    found.files.splice(0..0, names);
+    found.files.sort_by_key(|file| file.kind);
+    Ok((root, found))
 }
 
 /// Splits front matter from a file. Blank lines replace it, so that lines keep their numbers. Also returns how many of its

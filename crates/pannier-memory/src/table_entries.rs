@@ -46,13 +46,27 @@ fn cells(row: &str) -> Vec<&str> {
     cells
 }
 
-/// Returns a row as an entry. The title is the cell of its column, or else the first that is no date and no number.
+/// Returns the words of an entry, of which an index repeats some.
+pub(crate) fn entry_words(entry: &Draft) -> impl Iterator<Item = String> {
+    let date = entry.date.map(|date| date.to_string()[..10].to_owned()).unwrap_or_default();
+    let words = |text: &str| words(text).map(str::to_owned).collect::<Vec<_>>();
+    [words(&entry.title), words(&entry.text), words(&date)].into_iter().flatten()
+}
+
+/// Returns the words of a text.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_alphanumeric())
+}
+
+/// Returns a row as an entry. The title is the cell of its column, or else the first that is no date and no number, or else
+/// the first.
 fn row_entry(names: &[&str], column: Option<usize>, line: usize, cells: &[&str]) -> Option<Draft> {
     let is_text = |cell: &&str| cell.contains(char::is_alphabetic) && date::day(cell).is_none();
     let column = column.filter(|column| cells.get(*column).is_some_and(is_text));
     let column = column.or_else(|| {
         let words = |cell: &&str| is_text(cell) && cell.contains(' ');
-        cells.iter().position(words).or_else(|| cells.iter().position(is_text))
+        let text = cells.iter().position(words).or_else(|| cells.iter().position(is_text));
+        text.or_else(|| cells.iter().position(|cell| !cell.is_empty()))
     })?;
     let date = cells.iter().find_map(|cell| date::parse(cell.trim_matches(['*', '`', '[', ']'])));
     let others =

@@ -14,7 +14,7 @@ use std::fs;
 
 use pannier_core::TokenCounter;
 use pannier_files::{
-    AgentFileKind, AgentFront, SplitDocument, find_agent_files, split_front_matter,
+    AgentFileKind, AgentFiles, AgentFront, SplitDocument, find_agent_files, split_front_matter,
 };
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
@@ -211,16 +211,15 @@ fn files(root: &Root, problems: &mut Vec<Problem>) -> Result<Vec<String>, Snippe
         }
     }
     // Those in hidden folders.
-    match find_agent_files(root.real_path()) {
-        Ok(found) => {
-            let others =
-                found.files.into_iter().filter(|file| file.kind > AgentFileKind::Instructions);
-            files.extend(others.map(|file| file.path).filter(|path| is_below(path)));
-        }
-        Err(error) => {
-            let problem = format!("its rules and skills cannot be listed: {error}");
-            problems.push(Problem { path: root.display_path("."), line: None, problem });
-        }
+    let found = find_agent_files(root.real_path()).unwrap_or_else(|error| AgentFiles {
+        unread: vec![(".".to_owned(), error.to_string())],
+        ..AgentFiles::default()
+    });
+    let others = found.files.into_iter().filter(|file| file.kind > AgentFileKind::Instructions);
+    files.extend(others.map(|file| file.path).filter(|path| is_below(path)));
+    for (path, error) in found.unread {
+        let problem = format!("its rules and skills cannot be listed: {error}");
+        problems.push(Problem { path: root.display_path(&path), line: None, problem });
     }
     files.sort_unstable();
     files.dedup();

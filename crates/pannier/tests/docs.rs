@@ -354,3 +354,105 @@ fn a_server_remembers_answers_until_the_index_changes() {
     let later = ask(json!({ "query": "ferry" })).unwrap();
     assert!(later.0.contains("leaves at ten") && !later.0.contains("noon"));
 }
+
+/// Documents with both line endings, long paragraphs, adjacent sections, fences and source code, and their index.
+static CITED: LazyLock<(Vec<(&str, String)>, PathBuf)> = LazyLock::new(|| {
+    let words = ["oar", "sail", "keel", "mast", "rudder"];
+    let sentences = |count: usize, seed: usize| -> String {
+        let sentence = |i: usize| {
+            let (word, other) = (words[(i * 7 + seed) % 5], words[(i * 3 + seed) % 5]);
+            let end = if i % 4 == 3 { "\n" } else { " " };
+            format!("Sentence {seed} {i} is about the {word} and the {other}.{end}")
+        };
+        (0..count).map(sentence).collect()
+    };
+    let section = |i: usize| {
+        let code = format!(
+            "```sh\n{}```\n",
+            format!("{} --now {i}\n", words[i % 5]).repeat(i % 3 * 9 + 1)
+        );
+        format!(
+            "## Section {i} of the {}\n\n{}\n\n{code}\n",
+            words[i % 5],
+            sentences(i % 4 * 9 + 1, i)
+        )
+    };
+    let prose: String = (0..24).map(section).collect();
+    let function = |i: usize| {
+        let word = words[i % 5];
+        format!(
+            "/// Turns the {word}.\nfn {word}_{i}() -> usize {{\n    let {word} = {i};\n    {word} + {i}\n}}\n\n"
+        )
+    };
+    let files = vec![
+        ("unix.md", format!("# Boats\n\n{prose}")),
+        ("windows.md", format!("# Ships\n\n{prose}").replace('\n', "\r\n")),
+        ("plain.txt", sentences(300, 1)),
+        ("code.rs", (0..40).map(function).collect()),
+    ];
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ops-cited");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("files")).unwrap();
+    for (name, text) in &files {
+        fs::write(folder.join("files").join(name), text).unwrap();
+    }
+    let index = folder.join("index");
+    let request = IndexRequest { folder: Some(folder.join("files")), ..IndexRequest::default() };
+    request.run(&shelf(&index), &Control::default()).unwrap();
+    (files, index)
+});
+
+/// Returns the numbers of `[path:first-last,first-last]`, and the path.
+fn citation(line: &str) -> Option<(&str, Vec<[usize; 2]>)> {
+    let (path, ranges) = line.strip_prefix('[')?.strip_suffix(']')?.rsplit_once(':')?;
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-')?;
+        Some([first.parse().ok()?, last.parse().ok()?])
+    };
+    Some((path, ranges.split(',').map(range).collect::<Option<_>>()?))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
+
+    /// What stands below a citation is in the cited lines, from the first to the last.
+    #[test]
+    fn citations_name_the_lines_of_their_passages(
+        words in prop::collection::vec(prop::sample::select(vec!["oar", "sail", "keel", "section 7", "rudder", "sentence 5"]), 1..4),
+        budget in 60..3_000_i64,
+    ) {
+        let (files, index) = &*CITED;
+        let request = json!({ "query": words.join(" "), "budget": budget });
+        let answer = SearchRequest::from_value(request).unwrap().run(&shelf(index), &Control::default());
+        let text = answer.unwrap().text().into_owned();
+        let mut cited = 0;
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            let Some((path, ranges)) = citation(line) else { continue };
+            cited += 1;
+            let (_, file) = files.iter().find(|(name, _)| *name == path).unwrap();
+            let file: Vec<&str> = file.lines().collect();
+            let mut pieces = Vec::new();
+            while let Some(line) = lines.next_if(|line| citation(line).is_none()) {
+                // Cut code has marks of its own.
+                let is_fence = line.trim_start().starts_with("```");
+                pieces.extend(line.split("[…]").map(str::trim).filter(|piece| !is_fence && !piece.is_empty()));
+            }
+            for piece in &pieces {
+                let is_cited = ranges.iter().any(|[first, last]| {
+                    file[first - 1..*last].iter().any(|line| line.contains(piece))
+                });
+                prop_assert!(is_cited, "{piece:?} of {path} {ranges:?}\n{text}");
+            }
+            for [first, last] in &ranges {
+                for number in [first, last] {
+                    let line = file[number - 1].trim();
+                    let is_fence = line.starts_with("```") || line.is_empty();
+                    let is_quoted = pieces.iter().any(|piece| line.contains(piece));
+                    prop_assert!(is_fence || is_quoted, "line {number} of {path} {ranges:?}\n{text}");
+                }
+            }
+        }
+        prop_assert!(cited > 0 || text.starts_with("No passage fits"), "{text}");
+    }
+}

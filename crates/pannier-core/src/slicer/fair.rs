@@ -193,10 +193,11 @@ impl Slicer for FairSlice {
 /// The tokens of all candidates whole, with headings and separators.
 fn total_tokens(offers: &Offers<'_>) -> i64 {
     let candidates = offers.candidates();
-    let mut sections: Vec<_> = candidates.iter().map(|candidate| candidate.section).collect();
-    sections.sort_unstable();
-    sections.dedup();
-    let headings = sections.into_iter().map(|section| offers.heading(section));
+    // Sections are few, so this is faster than sorting those of all candidates.
+    let mut seen = BTreeSet::new();
+    let sections = candidates.iter().map(|candidate| candidate.section);
+    let headings =
+        sections.filter(|section| seen.insert(*section)).map(|section| offers.heading(section));
     let separators = std::iter::repeat_n(offers.separator(), candidates.len().saturating_sub(1));
     sum_tokens(
         candidates.iter().map(|candidate| candidate.tokens).chain(headings).chain(separators),

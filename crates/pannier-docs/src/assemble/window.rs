@@ -11,6 +11,7 @@ use std::ops::Range;
 use pannier_text::{for_each_term, idf};
 
 use crate::Hit;
+use crate::chunk::Fence;
 
 /// The mark of omitted text.
 pub(crate) const OMISSION: &str = "[…]";
@@ -127,7 +128,7 @@ fn is_code(line: &str) -> bool {
 fn is_prose(path: &str) -> bool {
     let extension = path.rsplit('/').next().and_then(|name| name.rsplit_once('.'));
     extension.is_none_or(|(_, extension)| {
-        ["md", "markdown", "txt", "rst", "adoc", "org", "tex", "html"]
+        ["md", "markdown", "mdx", "txt", "rst", "adoc", "org", "tex", "html"]
             .contains(&extension.to_lowercase().as_str())
     })
 }
@@ -135,25 +136,16 @@ fn is_prose(path: &str) -> bool {
 /// Divides a text into sentences, or into lines if it is not prose. A fenced code block is one unit.
 fn units(text: &str, is_prose: bool) -> Vec<Range<usize>> {
     let mut ends = Vec::new();
-    let (mut start, mut fence): (usize, Option<&str>) = (0, None);
+    let (mut start, mut fence) = (0, Fence::default());
     let mut lines = text.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
         let end = start + line.len();
         let trimmed = line.trim_start();
-        let mark = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark));
-        match (fence, mark) {
-            (None, Some(mark)) => {
-                ends.push(start);
-                fence = Some(mark);
-            }
-            (Some(open), Some(mark))
-                if open == mark && trimmed[3..].trim_matches(['`', '~']).trim().is_empty() =>
-            {
-                ends.push(end);
-                fence = None;
-            }
-            (Some(_), _) => {}
-            (None, None) => {
+        let was_open = fence.is_open();
+        match fence.read(line) {
+            true => ends.push(if was_open { end } else { start }),
+            false if was_open => {}
+            false => {
                 // A row of a table is one unit: its last cell ends after the full stop.
                 if is_prose && !trimmed.starts_with('|') {
                     sentence_ends(line, start, &mut ends);
@@ -243,6 +235,16 @@ mod tests {
             divided(fenced, true),
             ["Run it. ", "Then:\n", "```sh\na. B\n\n# c\n```\n", "Done."]
         );
+        for block in [
+            "````md\n```sh\na. B\n```\nc. D\n````\n",
+            "~~~\n```\na. B\n~~~\n",
+            "> ```\n> a. B\n> ```\n",
+        ] {
+            assert_eq!(
+                divided(&format!("Run it.\n{block}Done."), true),
+                ["Run it.\n", block, "Done."]
+            );
+        }
         assert_eq!(divided("| a. B. |\n| c |\n", true), ["| a. B. |\n", "| c |\n"]);
         assert_eq!(divided("", true), Vec::<&str>::new());
     }

@@ -1,24 +1,38 @@
 //! Fenced code blocks of Markdown that a chunk cuts.
 
-/// Returns the mark that closes the fence in which a text ends, if it ends inside one.
-pub(crate) fn open_fence(text: &str) -> Option<String> {
-    let mut open: Option<(char, usize)> = None;
-    for line in text.lines() {
+/// The fence that is open after some lines.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fence(Option<(char, usize)>);
+
+impl Fence {
+    /// Reads the next line. Returns whether it opens or closes a fence.
+    pub(crate) fn read(&mut self, line: &str) -> bool {
         let line = line.trim_start_matches([' ', '\t', '>']);
         let Some(mark) = line.chars().next().filter(|mark| matches!(mark, '`' | '~')) else {
-            continue;
+            return false;
         };
         let rest = line.trim_start_matches(mark);
         let length = line.len() - rest.len();
-        open = match open {
+        self.0 = match self.0 {
             None if length >= 3 && !(mark == '`' && rest.contains('`')) => Some((mark, length)),
             Some((other, least)) if mark == other && length >= least && rest.trim().is_empty() => {
                 None
             }
-            unchanged => unchanged,
+            _ => return false,
         };
+        true
     }
-    open.map(|(mark, length)| mark.to_string().repeat(length))
+
+    pub(crate) fn is_open(self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// Returns the mark that closes the fence in which a text ends, if it ends inside one.
+pub(crate) fn open_fence(text: &str) -> Option<String> {
+    let mut fence = Fence::default();
+    text.lines().for_each(|line| _ = fence.read(line));
+    fence.0.map(|(mark, length)| mark.to_string().repeat(length))
 }
 
 /// Returns a text that starts inside a fence, if `opening` is not empty, and may end inside one, with complete fences.

@@ -10,7 +10,7 @@ mod syntax;
 
 use std::ops::Range;
 
-pub(crate) use fence::{complete_fences, open_fence};
+pub(crate) use fence::{Fence, complete_fences, open_fence};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -212,7 +212,7 @@ struct Block {
 
 /// Returns whether a path is that of a Markdown document.
 pub(crate) fn is_markdown(path: &str) -> bool {
-    [".md", ".markdown"].iter().any(|extension| path.to_lowercase().ends_with(extension))
+    [".md", ".markdown", ".mdx"].iter().any(|extension| path.to_lowercase().ends_with(extension))
 }
 
 /// Splits a document into chunks. The title precedes all headings.

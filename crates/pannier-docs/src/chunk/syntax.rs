@@ -155,7 +155,7 @@ pub(super) fn blocks(path: &str, text: &str, max_bytes: usize) -> Option<Vec<Syn
     let mut read = |offset: usize, _| bytes.get(offset..).unwrap_or_default();
     let tree = parser.parse_with_options(&mut read, None, Some(options))?;
     let root = tree.root_node();
-    if root.is_error() || error_bytes(root) * 2 > text.len() {
+    if root.is_error() || error_bytes(root, 0) * 2 > text.len() {
         return None;
     }
     let mut blocks = Vec::new();
@@ -173,18 +173,17 @@ pub(super) fn blocks(path: &str, text: &str, max_bytes: usize) -> Option<Vec<Syn
     Some(blocks)
 }
 
-/// Counts the bytes of the outermost errors.
-fn error_bytes(root: Node<'_>) -> usize {
-    if !root.has_error() {
+/// Counts the bytes of the outermost errors, down to [`MAX_DEPTH`] below each other.
+fn error_bytes(node: Node<'_>, depth: usize) -> usize {
+    if node.is_error() {
+        return node.byte_range().len();
+    }
+    if !node.has_error() || depth > MAX_DEPTH {
         return 0;
     }
-    let mut cursor = root.walk();
-    let children: Vec<Node<'_>> = root.children(&mut cursor).collect();
-    let bytes = children.into_iter().filter(Node::has_error).map(|child| match child.is_error() {
-        true => child.byte_range().len(),
-        false => 0,
-    });
-    bytes.sum()
+    let mut cursor = node.walk();
+    let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+    children.into_iter().map(|child| error_bytes(child, depth + 1)).sum()
 }
 
 /// Finds the starts of lines for ascending positions. Each byte is looked at once, even if all are in one line.

@@ -82,8 +82,8 @@ mod tests {
         let outcome = |(number, ndcg): (usize, &f64)| QueryOutcome {
             set: "set".to_owned(),
             query: number.to_string(),
-            ndcg_at_10: *ndcg,
-            recall_at_100: 1.0,
+            ndcg_at_10: Some(*ndcg),
+            recall_at_100: Some(1.0),
             contexts: BTreeMap::new(),
         };
         ndcgs.iter().enumerate().map(outcome).collect()

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use compare::Difference;
 
-use crate::chunk::open_fence;
+use crate::chunk::{is_markdown, open_fence};
 use crate::{
     AssembledContext, Assembler, AssemblyConfig, BuildOptions, Candidates, ContextChunk, Corpus,
     DocsError, DocumentIndex, DocumentMetadata, DocumentSource, Embedder, FileRules, QueryVector,
@@ -152,7 +152,7 @@ pub struct ContextReport {
     pub overruns: usize,
     /// The number of passages whose spans are not in the text of their context.
     pub misquoted: usize,
-    /// The number of passages of Markdown that end inside a fenced code block.
+    /// The number of passages of Markdown, and of contexts of nothing else, that end inside a fenced code block.
     pub odd_fences: usize,
     /// The share of contexts whose three best passages are among the first five.
     pub top3_in_first5: Option<f64>,
@@ -170,10 +170,10 @@ pub struct QueryOutcome {
     pub set: String,
     /// The id of the query.
     pub query: String,
-    /// Normalized discounted cumulative gain of the first 10 documents.
-    pub ndcg_at_10: f64,
-    /// Share of the relevant documents among the first 100.
-    pub recall_at_100: f64,
+    /// Normalized discounted cumulative gain of the first 10 documents; `None` if no document is relevant.
+    pub ndcg_at_10: Option<f64>,
+    /// Share of the relevant documents among the first 100; `None` if there is none.
+    pub recall_at_100: Option<f64>,
     /// The outcome at each budget.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub contexts: BTreeMap<usize, ContextOutcome>,
@@ -199,8 +199,8 @@ impl QueryOutcome {
     /// Returns all measures by name; `None` where the query was not judged.
     fn measures(&self) -> BTreeMap<String, Option<f64>> {
         let mut measures = BTreeMap::from([
-            ("ndcg_at_10".to_owned(), Some(self.ndcg_at_10)),
-            ("recall_at_100".to_owned(), Some(self.recall_at_100)),
+            ("ndcg_at_10".to_owned(), self.ndcg_at_10),
+            ("recall_at_100".to_owned(), self.recall_at_100),
         ]);
         for (budget, context) in &self.contexts {
             let share = |judged: Option<bool>| judged.map(f64::from);
@@ -238,10 +238,10 @@ impl EvalRun {
         compare::compare(&self.outcomes, before)
     }
 
-    /// Returns the means over all queries.
+    /// Returns the means over the queries that were judged.
     pub fn report(&self) -> EvalReport {
-        let mean = |value: fn(&QueryOutcome) -> f64| {
-            self.outcomes.iter().map(value).collect::<Mean>().value()
+        let mean = |value: fn(&QueryOutcome) -> Option<f64>| {
+            self.outcomes.iter().filter_map(value).collect::<Mean>().value()
         };
         EvalReport {
             queries: self.outcomes.len(),
@@ -450,8 +450,8 @@ impl Dataset {
         QueryOutcome {
             set,
             query: query.id.clone(),
-            ndcg_at_10: if ideal > 0.0 { gained / ideal } else { 0.0 },
-            recall_at_100: retrieved as f64 / relevant.max(1) as f64,
+            ndcg_at_10: (ideal > 0.0).then(|| gained / ideal),
+            recall_at_100: (relevant > 0).then(|| retrieved as f64 / relevant as f64),
             contexts: BTreeMap::new(),
         }
     }
@@ -571,9 +571,12 @@ impl Judge<'_> {
                 })
             };
             self.counts.misquoted += usize::from(!document.as_ref().is_some_and(is_quoted));
-            let is_markdown = chunk.document_path.ends_with(".md");
-            self.counts.odd_fences += usize::from(is_markdown && open_fence(&chunk.text).is_some());
+            let is_odd = is_markdown(&chunk.document_path) && open_fence(&chunk.text).is_some();
+            self.counts.odd_fences += usize::from(is_odd);
         }
+        // Other files may have marks that open no fence.
+        let is_markdown = context.chunks.iter().all(|chunk| is_markdown(&chunk.document_path));
+        self.counts.odd_fences += usize::from(is_markdown && open_fence(&context.text).is_some());
         Ok(())
     }
 

@@ -105,16 +105,20 @@ pub(crate) fn folder(entries: usize, seed: u64) -> Vec<(&'static str, String)> {
     let rule_bytes = 1_000 + writer.random.below(2_800);
     while rules.len() < rule_bytes {
         let topic = writer.random.below(entries);
-        rules += &match writer.random.below(3) {
-            0 => format!("- [ ] {}\n", writer.sentence(topic)),
-            1 => format!("- {}\n", writer.sentence(topic)),
-            _ => format!("\n{}\n\n", writer.sentence(topic)),
+        let sentence = writer.sentence(topic);
+        rules += &match writer.random.below(6) {
+            0 => format!("- [ ] {sentence}\n"),
+            1 => format!("- {sentence}\n"),
+            2 => format!("\n> {sentence}\n\n"),
+            3 => format!("\n1. {sentence}\n\n"),
+            4 => format!("\n| Rule |\n|---|\n| {sentence} |\n\n"),
+            _ => format!("\n{sentence}\n\n"),
         };
     }
     let mut tasks = "# Tasks\n".to_owned();
     let mut conventions = "# Conventions\n\n".to_owned();
     let mut decisions = "# Decisions\n\n".to_owned();
-    let mut learnings = "# Learnings\n\n".to_owned();
+    let mut learnings = "# Learnings\n\n<!-- never closed\n\n".to_owned();
     let (mut decision_rows, mut learning_rows) = (String::new(), String::new());
     let (mut deep_decisions, mut deep_learnings) = (String::new(), String::new());
     for topic in 0..entries {
@@ -131,9 +135,13 @@ pub(crate) fn folder(entries: usize, seed: u64) -> Vec<(&'static str, String)> {
                 }
             }
             2 => {
-                conventions += &match writer.random.below(3) {
-                    0 => format!("\n{}\n\n", writer.sentence(topic)),
-                    _ => format!("- {}\n", writer.sentence(topic)),
+                let sentence = writer.sentence(topic);
+                conventions += &match writer.random.below(6) {
+                    0 => format!("\n{sentence}\n\n"),
+                    1 => format!("\n> {sentence}\n\n"),
+                    2 => format!("\n1. {sentence}\n\n"),
+                    3 => format!("\n| Rule |\n|---|\n| {sentence} |\n\n"),
+                    _ => format!("- {sentence}\n"),
                 }
             }
             3..=5 if topic % 31 == 3 => decision_rows += &writer.row(topic),

@@ -192,6 +192,14 @@ fn below(root: &Path, file: &str) -> String {
     path.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/")
 }
 
+/// Returns the files that a packet is made from.
+fn sources(shelf: &Shelf, no_user: bool) -> Sources {
+    match shelf.user_memory() {
+        Some(_) if !no_user => Sources::User,
+        _ => Sources::Project,
+    }
+}
+
 /// A project's memory that was read, and the settings of its packet.
 #[derive(Debug)]
 pub struct OpenMemory {
@@ -211,10 +219,7 @@ impl MemoryRequest {
     ///
     /// Any error of `pannier-memory`, the shelf or the tokenizer.
     pub fn open(self, shelf: &Shelf, control: &Control<'_>) -> Result<OpenMemory, Failure> {
-        let sources = match shelf.user_memory() {
-            Some(_) if !self.no_user => Sources::User,
-            _ => Sources::Project,
-        };
+        let sources = sources(shelf, self.no_user);
         self.open_with(sources, shelf, control)
     }
 
@@ -222,7 +227,7 @@ impl MemoryRequest {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`MemoryError::TooLong`] if a file was too long to be read.
+    /// As [`open`](Self::open), and [`MemoryError::Unread`] if a file could not be read.
     pub fn open_specified(
         self,
         shelf: &Shelf,
@@ -230,8 +235,10 @@ impl MemoryRequest {
     ) -> Result<OpenMemory, Failure> {
         let mut open = self.open_with(Sources::Folder, shelf, control)?;
         if let Some(path) = open.memory.unread().first() {
-            let (path, max_bytes) = (path.into(), Memory::MAX_FILE_BYTES);
-            return Err(MemoryError::TooLong { path, max_bytes }.into());
+            let warning = open.memory.warnings().iter().find(|warning| warning.path == *path);
+            return Err(
+                MemoryError::Unread(warning.map(Warning::to_string).unwrap_or_default()).into()
+            );
         }
         open.options.policy = PacketPolicy::PacketSeed;
         Ok(open)
@@ -289,12 +296,6 @@ impl OpenMemory {
     pub fn for_host(mut self, host: HookHost) -> Self {
         self.memory = self.memory.without_sources(|path| host.reads(path));
         self
-    }
-
-    /// Returns whether there is nothing to show: no entry, no file to read, and no file that is too long.
-    pub fn is_empty(&self) -> bool {
-        let memory = &self.memory;
-        memory.entries().is_empty() && memory.read_order().is_empty() && memory.unread().is_empty()
     }
 
     /// Returns the entries with the requested ids, as far as they fit the budget.
@@ -431,6 +432,8 @@ request! {
 pub struct MemoryCheckAnswer {
     /// The files.
     pub files: Vec<Coverage>,
+    /// The Markdown files and folders of the context folder whose names have no meaning, so that they are not read.
+    pub ignored: Vec<String>,
     /// The problems.
     pub warnings: Vec<Warning>,
 }
@@ -464,6 +467,9 @@ impl Answer for MemoryCheckAnswer {
                 text.push_str(&format!("  {}:{line}: not read\n", file.path));
             }
         }
+        for path in &self.ignored {
+            text.push_str(&format!("{path}: not read, because packets use no file of this name\n"));
+        }
         self.warnings.iter().for_each(|warning| text.push_str(&format!("{warning}\n")));
         text.into()
     }
@@ -478,7 +484,7 @@ impl Request for MemoryCheckRequest {
         let folder = shelf.memory(self.project.as_deref())?;
         let memory = folder.read_with(Sources::User, shelf.user_memory())?;
         let (files, warnings) = (memory.coverage().to_vec(), memory.warnings().to_vec());
-        Ok(MemoryCheckAnswer { files, warnings })
+        Ok(MemoryCheckAnswer { files, ignored: folder.ignored(), warnings })
     }
 }
 
@@ -493,13 +499,18 @@ request! {
         #[arg(long, short, value_name = "NAME")]
         pub policy: Option<String>,
 
-        /// Model, encoding or file:PATH [default: bytes/4]
+        /// Model, encoding or file:PATH [default: o200k]
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
 
         /// Reference time for the age of entries, e.g. 2026-03-01 [default: now]
         #[arg(long, value_name = "TIME")]
         pub now: Option<Date>,
+
+        /// Omit your own folder, ~/.config/pannier/context
+        #[arg(long)]
+        #[serde(default)]
+        pub no_user: bool,
     }
 }
 
@@ -541,8 +552,11 @@ impl Request for EvalMemoryRequest {
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<EvalMemoryAnswer, Failure> {
         control.step("reading the project's memory")?;
         let folder = shelf.memory(self.project.as_deref())?;
-        let (config, memory) = (Config::read(&folder)?, folder.read()?);
-        let counter = shelf.counter(self.tokenizer.as_deref(), PACKET_TOKENIZER, control)?;
+        // The defaults of `memory`.
+        let sources = sources(shelf, self.no_user);
+        let config = Config::read(&folder)?;
+        let memory = folder.read_with(sources, shelf.user_memory())?;
+        let counter = shelf.counter(self.tokenizer.as_deref(), DEFAULT_TOKENIZER, control)?;
         let now = self.now.map_or_else(|| SystemTime::now().into(), |Date(time)| time);
         let mut options = PacketOptions::new(now).with_config(&config);
         if let Some(policy) = &self.policy {
