@@ -185,6 +185,88 @@ fn a_flag_names_the_collection() {
     }
 }
 
+/// An address where a folder is expected, or one that is not known, is not shown, and no folder gets its name.
+#[test]
+fn unknown_addresses_are_refused_without_their_password() {
+    let scratch = Scratch::new();
+    scratch.write("deploy.md", "Do not deploy on Fridays.\n");
+    let known = "postgres://me:hunter2@127.0.0.1:1/db";
+    let unknown = "postgresql+psycopg://me:hunter2@h/d";
+    let run = |arguments: &[&str]| {
+        let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+        let output = pannier(&scratch.0, &arguments);
+        assert!(
+            !output.status.success() && !text(&output).contains("hunter2"),
+            "{}",
+            text(&output)
+        );
+        text(&output)
+    };
+    for address in [known, unknown] {
+        for command in [
+            ["resolve", "--query", "x", "--budget", "100"].as_slice(),
+            &["assemble", "--query", "x", "--max-tokens", "100"],
+            &["inspect"],
+            &["build", "--sources", "docs"],
+        ] {
+            run(&[command, &["--cache", address]].concat());
+        }
+    }
+    run(&["mcp", "--cache", unknown]);
+    run(&["serve", "--index", &format!("team={unknown}")]);
+    let folder = run(&["resolve", "--query", "x", "--budget", "100", "--cache", known]);
+    assert!(folder.contains("pannier docs search --index"), "{folder}");
+    let commands = [
+        ["docs", "index", "docs"].as_slice(),
+        &["docs", "search", "deploy"],
+        &["docs", "read", "deploy"],
+        &["docs", "stats"],
+        &["docs", "verify"],
+        &["docs", "search", "deploy", "--collection", "a"],
+    ];
+    for command in commands {
+        let refused = run(&[command, &["--index", unknown]].concat());
+        assert!(refused.contains("postgresql+psycopg:// is not"), "{command:?}: {refused}");
+    }
+    fs::write(scratch.0.join("pannier.toml"), format!("index = \"{unknown}\"\n")).unwrap();
+    for command in commands {
+        let refused = run(command);
+        assert!(refused.contains("postgresql+psycopg:// is not"), "{command:?}: {refused}");
+    }
+    let names = fs::read_dir(&scratch.0).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.count(), 2);
+}
+
+#[test]
+fn measuring_leaves_the_documents_of_the_collection() {
+    let Some((_, address)) = support::database() else { return };
+    let scratch = Scratch::new();
+    scratch.write("deploy.md", "Do not deploy on Fridays.\n");
+    for (file, content) in [
+        (
+            "docs.jsonl",
+            "{\"id\": \"a\", \"title\": \"\", \"text\": \"the canteen closes at two\"}\n",
+        ),
+        ("queries.jsonl", "{\"id\": \"1\", \"text\": \"canteen\"}\n"),
+        ("qrels.tsv", "1\ta\t1\n"),
+    ] {
+        fs::create_dir_all(scratch.0.join("set")).unwrap();
+        fs::write(scratch.0.join("set").join(file), content).unwrap();
+    }
+    let run = |arguments: &[&str]| {
+        let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+        pannier(&scratch.0, &[arguments, vec!["--index".to_owned(), address.clone()]].concat())
+    };
+    assert!(run(&["docs", "index", "docs"]).status.success());
+    let measured = run(&["eval", "docs", "--data", "set", "--tokenizer", "bytes/4"]);
+    assert!(text(&measured).contains("nDCG@10          1.0000"), "{}", text(&measured));
+    let found = run(&["docs", "search", "deploy"]);
+    assert!(text(&found).contains("on Fridays"), "{}", text(&found));
+    let collections =
+        support::server().unwrap().sql(&address, "SELECT name FROM pannier.collection");
+    assert_eq!(collections.trim(), "default");
+}
+
 /// A variable names the replica that searches read from; indexing uses the address itself.
 #[test]
 fn a_variable_names_a_replica() {
@@ -225,7 +307,7 @@ fn servers_take_addresses_from_their_settings() {
         let built = program(&index).output().unwrap();
         assert!(built.status.success(), "{}", text(&built));
     }
-    let server = servers::HttpServer::start(&mut program(&["serve", "--http", "0"]));
+    let server = servers::HttpServer::start(&mut program(&["serve", "--http", "0", "--watch"]));
     let mut answers = String::new();
     let bodies = [
         ("project", true),
@@ -252,6 +334,7 @@ fn servers_take_addresses_from_their_settings() {
     let called = post(&server.address, "/mcp", &call.to_string());
     assert!(called.contains("on Fridays"), "{called}");
     let (_, log) = server.terminate();
+    assert_eq!(log.matches("not watched").count(), 2, "{log}");
     for text in [answers, refused, called, log] {
         assert!(!text.contains("hunter2") && !text.contains("postgres://"), "{text}");
     }

@@ -26,11 +26,13 @@ pub struct DocumentMetadata {
 }
 
 impl DocumentMetadata {
-    /// Returns these fields, and those of `other` where a field is missing. The title becomes one line.
+    /// Returns these fields, and those of `other` where a field is missing. The title becomes one line, without
+    /// control characters.
     pub(crate) fn or_else(&self, other: Self) -> Self {
         let title = self.title.clone().or(other.title).map(|title| {
-            let line: Vec<&str> = title.split_whitespace().collect();
-            let mut title = line.join(" ");
+            let words = title.split(|c: char| c.is_whitespace() || c.is_control());
+            let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+            let mut title = words.join(" ");
             title.truncate(boundary(&title, MAX_TITLE_BYTES));
             title
         });

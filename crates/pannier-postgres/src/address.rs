@@ -15,6 +15,12 @@ use crate::vectors::EXACT_MAX_CHUNKS;
 /// The collection of an address that names none.
 const DEFAULT_COLLECTION: &str = "default";
 
+/// How long a search waits for an answer: the server ends a statement after 30 seconds.
+const SEARCH_LIMIT: Duration = Duration::from_secs(40);
+
+/// The time without traffic after which a connection is checked.
+const MAX_KEEPALIVE: Duration = Duration::from_secs(60);
+
 /// The maximum length of the name of a collection.
 const MAX_NAME_BYTES: usize = 128;
 
@@ -47,6 +53,8 @@ pub(crate) struct Address {
     pub(crate) root_certificates: Option<PathBuf>,
     /// The number of chunks up to which every vector is compared with the query.
     pub(crate) exact_max_chunks: u64,
+    /// How long a search waits for an answer of the server.
+    pub(crate) search_limit: Duration,
     /// Without credentials.
     pub(crate) location: String,
 }
@@ -135,8 +143,11 @@ impl Address {
         }
         if config.get_connect_timeout().is_none() {
             let seconds = setting("connect_timeout").and_then(|seconds| seconds.parse().ok());
-            config.connect_timeout(Duration::from_secs(seconds.unwrap_or(10)));
+            let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or(10);
+            config.connect_timeout(Duration::from_secs(seconds));
         }
+        // A server that is gone ends a call without a limit, too.
+        config.keepalives_idle(config.get_keepalives_idle().min(MAX_KEEPALIVE));
         // Whatever the mode, a certificate is verified: `require` is `verify-full`.
         config.ssl_mode(match setting("sslmode").as_deref() {
             Some("disable") => SslMode::Disable,
@@ -153,7 +164,8 @@ impl Address {
         let root_certificates = setting("sslrootcert").filter(|path| path != "system");
         let root_certificates = root_certificates.map(PathBuf::from);
         let exact_max_chunks = EXACT_MAX_CHUNKS;
-        Ok(Self { config, collection, root_certificates, exact_max_chunks, location })
+        let search_limit = SEARCH_LIMIT;
+        Ok(Self { config, collection, root_certificates, exact_max_chunks, search_limit, location })
     }
 
     /// Names another collection of the same database.

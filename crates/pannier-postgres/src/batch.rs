@@ -41,6 +41,16 @@ pub(crate) struct Batch {
     pub(crate) removed: Vec<String>,
 }
 
+/// How a batch ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    /// Another writer has added one of its documents in between.
+    Conflict,
+    /// Another program has removed or replaced the collection.
+    NoCollection,
+}
+
 /// A document as it is before a batch.
 struct Before {
     id: i32,
@@ -55,9 +65,20 @@ struct Before {
 }
 
 impl Batch {
-    /// Writes everything. Returns false if another writer has added a document in between.
-    pub(crate) async fn run(&self, client: &Client) -> Result<bool, Error> {
-        client.batch_execute(BEGIN).await?;
+    /// Writes everything. The transaction of a batch that is not done is still open.
+    pub(crate) async fn run(&self, client: &Client) -> Result<Outcome, Error> {
+        // Whoever replaces the collection waits for this transaction.
+        let own = "SELECT 1 FROM pannier.collection WHERE id = $1 FOR KEY SHARE";
+        let id: [(&(dyn ToSql + Sync), Type); 1] = [(&self.collection, Type::INT4)];
+        let (begun, own) = tokio::join!(
+            biased;
+            client.batch_execute(BEGIN),
+            client.query_typed_opt(own, &id)
+        );
+        begun?;
+        if own?.is_none() {
+            return Ok(Outcome::NoCollection);
+        }
         let before = self.lock(client).await?;
         let is_same = |written: &&Written| {
             before.get(&written.document.path).is_some_and(|own| own.is_same(&written.document))
@@ -69,7 +90,7 @@ impl Batch {
             before.values().filter(|own| !same.contains(own.path.as_str())).collect();
         if written.is_empty() && replaced.is_empty() {
             client.batch_execute("COMMIT").await?;
-            return Ok(true);
+            return Ok(Outcome::Done);
         }
         let mut delta = Totals::default();
         replaced.iter().for_each(|own| delta.add(own.totals, -1));
@@ -85,12 +106,12 @@ impl Batch {
             client.execute_typed(sql, &[(&removed, Type::INT4_ARRAY)]).await?;
         }
         let Some(ids) = self.put_documents(client, &written, &before).await? else {
-            return Ok(false);
+            return Ok(Outcome::Conflict);
         };
         self.copy_parts(client, &written, &ids).await?;
         delta.insert(client, self.collection).await?;
         client.batch_execute("COMMIT").await?;
-        Ok(true)
+        Ok(Outcome::Done)
     }
 
     /// Locks the documents of the batch that are stored, and reads what is known about them.
@@ -147,7 +168,9 @@ impl Batch {
             let sql = "DELETE FROM pannier.embedding WHERE document = ANY($1)";
             client.execute_typed(sql, &parameters).await?;
         }
-        let analyzed = map_all(documents, |own| own.analyze(self.sizes));
+        // One thread serves all connections, and may not be kept from them.
+        let analyze = || map_all(documents, |own| own.analyze(self.sizes));
+        let analyzed = tokio::task::block_in_place(analyze);
         let (mut terms, mut owners, mut expected) = (Vec::new(), Vec::new(), 0);
         for (own, document) in documents.iter().zip(&analyzed) {
             for term in document.terms() {
@@ -227,6 +250,18 @@ impl Batch {
         written: &[&Written],
         ids: &[i32],
     ) -> Result<(), Error> {
+        let encode = || self.encode_parts(written, ids);
+        let (chunks, postings, embeddings) = tokio::task::block_in_place(encode);
+        copy(client, "chunk", chunks).await?;
+        copy(client, "posting", postings).await?;
+        match self.has_vectors {
+            true => copy(client, "embedding", embeddings).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Encodes chunks, postings and vectors.
+    fn encode_parts(&self, written: &[&Written], ids: &[i32]) -> (Rows, Rows, Rows) {
         let (mut chunks, mut postings, mut embeddings) =
             (Rows::new(8), Rows::new(11), Rows::new(5));
         for (Written { document, vectors }, id) in written.iter().zip(ids) {
@@ -252,12 +287,7 @@ impl Batch {
                     .vector(vector);
             }
         }
-        copy(client, "chunk", chunks).await?;
-        copy(client, "posting", postings).await?;
-        match self.has_vectors {
-            true => copy(client, "embedding", embeddings).await,
-            false => Ok(()),
-        }
+        (chunks, postings, embeddings)
     }
 }
 

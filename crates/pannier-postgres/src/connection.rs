@@ -6,11 +6,15 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use pannier_docs::DocsError;
 use tokio::runtime::Runtime;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
@@ -22,6 +26,12 @@ const MAX_CONNECTIONS: usize = 16;
 
 /// How long a request waits for a connection.
 const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a writer waits for one step. The server ends a statement after ten minutes.
+pub(crate) const WRITE_LIMIT: Duration = Duration::from_secs(660);
+
+/// How long the end of a transaction may take.
+const ROLLBACK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Runs a future on the runtime of this crate, and waits for it.
 pub(crate) fn run<T: Send + 'static>(
@@ -76,8 +86,22 @@ pub(crate) struct Pool {
 #[derive(Default)]
 struct State {
     process: u32,
-    idle: Vec<Client>,
+    idle: Vec<Session>,
     open: usize,
+}
+
+/// A client with the task of its connection.
+pub(crate) struct Session {
+    client: Client,
+    task: AbortHandle,
+}
+
+impl Deref for Session {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
 }
 
 impl fmt::Debug for Pool {
@@ -105,12 +129,9 @@ impl Pool {
             state.process = std::process::id();
         }
         loop {
-            if let Some(client) = state.idle.pop() {
-                if !client.is_closed() {
-                    return Ok(Connection {
-                        pool: Arc::clone(self),
-                        client: Some(Arc::new(client)),
-                    });
+            if let Some(session) = state.idle.pop() {
+                if !session.is_closed() {
+                    return Ok(Connection::new(self, session));
                 }
                 state.open -= 1;
                 continue;
@@ -137,22 +158,26 @@ impl Pool {
     fn connect(self: &Arc<Self>) -> Result<Connection, DocsError> {
         let (config, tls) = (self.address.config.clone(), self.tls.clone());
         let location = self.address.location.clone();
-        let client = run(async move {
-            let connected = config.connect(tls).await;
+        let session = run(async move {
+            // The limit of the configuration is that of one TCP connection, without TLS and password.
+            let limit = config.get_connect_timeout().copied().unwrap_or_default();
+            let limit = limit * config.get_hosts().len().max(1) as u32;
+            let connected = timeout(limit, config.connect(tls)).await;
+            let connected = connected.map_err(|_| silent(&location, limit))?;
             let (client, connection) = connected.map_err(|error| to_error(&location, &error))?;
-            tokio::spawn(async move {
+            let task = tokio::spawn(async move {
                 // Its errors are seen by the requests of the client.
                 let _ = connection.await;
             });
-            Ok(client)
+            Ok(Session { client, task: task.abort_handle() })
         })?;
-        Ok(Connection { pool: Arc::clone(self), client: Some(Arc::new(client)) })
+        Ok(Connection::new(self, session))
     }
 
-    fn put_back(&self, client: Option<Client>) {
+    fn put_back(&self, session: Option<Session>) {
         let mut state = lock(&self.state);
-        match client.filter(|client| !client.is_closed()) {
-            Some(client) => state.idle.push(client),
+        match session.filter(|session| !session.is_closed()) {
+            Some(session) => state.idle.push(session),
             None => state.open = state.open.saturating_sub(1),
         }
         self.returned.notify_one();
@@ -162,7 +187,11 @@ impl Pool {
 /// A connection of a pool.
 pub(crate) struct Connection {
     pub(crate) pool: Arc<Pool>,
-    client: Option<Arc<Client>>,
+    session: Option<Arc<Session>>,
+    /// How long a call may take.
+    pub(crate) limit: Option<Duration>,
+    /// Whether another session or the recovery of a replica has ended a transaction.
+    has_conflict: AtomicBool,
 }
 
 impl fmt::Debug for Connection {
@@ -172,44 +201,60 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
+    fn new(pool: &Arc<Pool>, session: Session) -> Self {
+        let (limit, has_conflict) = (Some(pool.address.search_limit), AtomicBool::new(false));
+        Self { pool: Arc::clone(pool), session: Some(Arc::new(session)), limit, has_conflict }
+    }
+
     /// Calls an asynchronous function with the connection, and waits for its result.
     pub(crate) fn call<T, F>(
         &self,
-        function: impl FnOnce(Arc<Client>, Arc<Pool>) -> F + Send + 'static,
+        function: impl FnOnce(Arc<Session>, Arc<Pool>) -> F + Send + 'static,
     ) -> Result<T, DocsError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, tokio_postgres::Error>> + Send + 'static,
     {
-        let Some(client) = self.client.clone() else {
+        let Some(session) = self.session.clone() else {
             return Err(store_error(&self.pool.address.location, "the connection is closed"));
         };
         let pool = Arc::clone(&self.pool);
         let location = pool.address.location.clone();
-        run(
-            async move { function(client, pool).await.map_err(|error| to_error(&location, &error)) },
-        )
+        let limit = self.limit.unwrap_or(Duration::MAX);
+        let (result, has_conflict) = run(async move {
+            let result = timeout(limit, function(session, pool)).await;
+            let result = result.map_err(|_| silent(&location, limit))?;
+            let has_conflict = result.as_ref().is_err_and(is_conflict);
+            Ok((result.map_err(|error| to_error(&location, &error)), has_conflict))
+        })?;
+        self.has_conflict.fetch_or(has_conflict, Ordering::Relaxed);
+        result
+    }
+
+    /// Returns whether a call since the last time has failed by a conflict that another attempt may not have.
+    pub(crate) fn take_conflict(&self) -> bool {
+        self.has_conflict.swap(false, Ordering::Relaxed)
     }
 
     /// Returns whether the server has ended the connection.
     pub(crate) fn is_closed(&self) -> bool {
-        self.client.as_ref().is_none_or(|client| client.is_closed())
+        self.session.as_ref().is_none_or(|session| session.is_closed())
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let client = self.client.take();
+        let Some(session) = self.session.take() else { return };
         let pool = Arc::clone(&self.pool);
         let Ok(runtime) = runtime() else { return };
-        // Ends the transaction, if there is one. Nobody waits for it.
+        // Ends the transaction, if there is one, and its locks. Nobody waits for it.
         runtime.spawn(async move {
-            let is_open = match &client {
-                Some(client) => client.batch_execute("ROLLBACK").await.is_ok(),
-                None => false,
-            };
-            let client = client.filter(|_| is_open).and_then(Arc::into_inner);
-            pool.put_back(client);
+            let end = session.batch_execute("ROLLBACK; SELECT pg_advisory_unlock_all()");
+            let is_open = matches!(timeout(ROLLBACK_LIMIT, end).await, Ok(Ok(())));
+            if !is_open {
+                session.task.abort();
+            }
+            pool.put_back(Arc::into_inner(session).filter(|_| is_open));
         });
     }
 }
@@ -218,7 +263,15 @@ pub(crate) fn store_error(location: &str, problem: impl Into<String>) -> DocsErr
     DocsError::Store { location: location.to_owned(), problem: problem.into() }
 }
 
-/// The number of a failure that another attempt may not have: two writers met.
+fn silent(location: &str, limit: Duration) -> DocsError {
+    let seconds = limit.as_secs_f64();
+    let problem = format!(
+        "the server is away: it has not answered for {seconds} s; check that it runs, and the network"
+    );
+    store_error(location, problem)
+}
+
+/// Returns whether another attempt may succeed: two writers met, or the recovery of a replica has canceled a search.
 pub(crate) fn is_conflict(error: &tokio_postgres::Error) -> bool {
     let conflicts = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
     error.code().is_some_and(|code| conflicts.contains(code))
@@ -229,7 +282,21 @@ pub(crate) fn to_error(location: &str, error: &tokio_postgres::Error) -> DocsErr
     let Some(code) = error.code() else {
         let source = std::error::Error::source(error);
         let cause = source.and_then(|source| source.downcast_ref::<io::Error>());
+        let inner = cause.and_then(|cause| cause.get_ref()?.downcast_ref::<rustls::Error>());
+        let text = source.map(ToString::to_string).unwrap_or_default();
         let problem = match cause {
+            _ if text == "password missing" => {
+                "the server wants a password; set PGPASSWORD".to_owned()
+            }
+            _ if text == "server does not support TLS" => {
+                "the server has no TLS; turn it on there, or set sslmode=disable on a network that you trust"
+                    .to_owned()
+            }
+            Some(_) if matches!(inner, Some(rustls::Error::InvalidCertificate(_))) => {
+                "the certificate of the server is not trusted for this host; set sslrootcert to the file of its \
+                 authority, and name the host as the certificate does"
+                    .to_owned()
+            }
             Some(error) => {
                 format!("the server is away ({error}); check that it runs and accepts connections")
             }
@@ -260,7 +327,16 @@ pub(crate) fn to_error(location: &str, error: &tokio_postgres::Error) -> DocsErr
         number if number.starts_with("28") => {
             "the server rejects the user or the password; set PGUSER and PGPASSWORD".to_owned()
         }
-        number => format!("the database reports the error {number}"),
+        number => {
+            let advice = match &number[..number.len().min(2)] {
+                "22" => "it cannot store a value; index fewer documents at once to find the one",
+                "40" => "another session has stopped this one; try again",
+                "53" => "it has no more disk space or memory; free some",
+                "54" => "a value is too large for it; split or exclude the largest documents",
+                _ => "its log has the details",
+            };
+            format!("the database reports the error {number}: {advice}")
+        }
     };
     store_error(location, problem)
 }

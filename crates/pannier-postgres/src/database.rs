@@ -1,6 +1,7 @@
 //! A database with collections.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pannier_docs::{BuildOptions, BuildSummary, DocsError, DocumentSource, Progress};
 
@@ -55,6 +56,15 @@ impl Database {
         self.with_addresses(|address| Ok(Address { exact_max_chunks: chunks, ..address }))
     }
 
+    /// Sets how long a search waits for each answer of the server [default: 40 s].
+    ///
+    /// # Errors
+    ///
+    /// As [`with_exact_max_chunks`](Self::with_exact_max_chunks).
+    pub fn with_search_limit(&self, limit: Duration) -> Result<Self, DocsError> {
+        self.with_addresses(|address| Ok(Address { search_limit: limit, ..address }))
+    }
+
     /// Names another database that searches read from: a replica of this one.
     ///
     /// # Errors
@@ -64,6 +74,7 @@ impl Database {
         let own = &self.pool.address;
         let mut replica = Address::parse(url)?.with_collection(&own.collection)?;
         replica.exact_max_chunks = own.exact_max_chunks;
+        replica.search_limit = own.search_limit;
         Ok(Self { replica: Some(Pool::new(replica)?), ..self })
     }
 
@@ -103,11 +114,11 @@ impl Database {
     ///
     /// Each batch of documents is a transaction, and unchanged documents are skipped. So an interrupted build is completed by the
     /// next one, and several may run at once. If the rules of chunking or the model changed, a new collection is loaded and
-    /// replaces the current one at the end.
+    /// replaces the current one at the end. One build at a time does that.
     ///
     /// # Errors
     ///
-    /// As [`pannier_docs::build`], and [`DocsError::Store`].
+    /// As [`pannier_docs::build`], with [`DocsError::Busy`] if another build replaces the collection, and [`DocsError::Store`].
     pub fn build(
         &self,
         source: &DocumentSource,
@@ -122,7 +133,7 @@ impl Database {
     /// # Errors
     ///
     /// [`DocsError::NoIndex`] if there is no such collection, [`DocsError::Model`] if it has vectors that `options` do not give,
-    /// and [`DocsError::Store`].
+    /// and [`DocsError::Store`], also if a text or a path has a NUL, or a path is longer than 2,600 bytes.
     pub fn put(
         &self,
         documents: &[(&str, &str)],

@@ -107,7 +107,7 @@ impl<'s> LexicalQuery<'s> {
         if count == 0 || self.clauses.is_empty() {
             return Ok(Vec::new());
         }
-        let mut limit = i64::try_from(count + count / 4 + 10).unwrap_or(i64::MAX);
+        let mut limit = i64::try_from(count.saturating_add(count / 4 + 10)).unwrap_or(i64::MAX);
         let mut min_bound = 0.0;
         loop {
             let candidates = self.narrow(limit, min_bound, filter, documents)?;

@@ -1,8 +1,9 @@
 //! Writes documents: each batch is one transaction, so a reader sees all of a document or none of it.
 //!
 //! A document is identified by its path and compared by its hash, so an interrupted load is completed by the next one. A writer
-//! that meets another one at a new document starts its batch again. If the rules of chunking or the model changed, a draft is
-//! loaded next to the current collection and replaces it at the end.
+//! that meets another one at a new document starts its batch again, and one whose collection was replaced starts again with the
+//! new one. If the rules of chunking or the model changed, a draft is loaded next to the current collection and replaces it at the
+//! end; one build at a time does that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,24 +16,39 @@ use pannier_docs::{
 };
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::batch::{Batch, DATE_GIVEN, TITLE_GIVEN, Written};
-use crate::collection::{create_index, delete_collection, read_collection};
-use crate::connection::{Connection, Pool, is_conflict, store_error, to_error};
+use crate::batch::{Batch, DATE_GIVEN, Outcome, TITLE_GIVEN, Written};
+use crate::collection::{
+    create_index, delete_collection, drop_leftover_indexes, lock_draft, publish, read_collection,
+};
+use crate::connection::{Connection, Pool, WRITE_LIMIT, is_conflict, store_error};
 use crate::lexical::date;
 use crate::schema::migrate;
 use crate::snapshot::{CollectionRow, Snapshot};
-use crate::statistics::fold;
+use crate::statistics::{FOLDED_ROWS, fold};
 use crate::vectors::MAX_DIMENSIONS;
 
 /// The maximum number of documents in a transaction, and of bytes of their texts.
 const BATCH_DOCUMENTS: usize = 512;
-const BATCH_BYTES: usize = 8 << 20;
+const BATCH_BYTES: u64 = 8 << 20;
+
+/// The maximum number of documents in a transaction if a model embeds them: an interrupted build loses its vectors.
+const BATCH_EMBEDDED_DOCUMENTS: usize = 64;
+
+/// The maximum length of a path: the key of an index has 2,704 bytes.
+const MAX_PATH_BYTES: usize = 2_600;
 
 /// How often a batch is started again after it met another writer.
 const MAX_ATTEMPTS: u32 = 20;
 
+/// How often a writer starts again because its collection was replaced.
+const MAX_REPLACED: u32 = 3;
+
 /// After this many documents, the tables are vacuumed: narrowing reads the index alone only where it knows that rows are visible.
 const VACUUM_DOCUMENTS: usize = 1_000;
+
+/// What a writer says whose collection another program has removed.
+const GONE: &str =
+    "another program has removed or replaced the collection while it was written; try again";
 
 /// What a collection has of a document.
 struct Stored {
@@ -49,6 +65,10 @@ pub(crate) struct Target<'p> {
     model: Option<Model>,
     /// Whether it replaces the current collection of its name.
     is_draft: bool,
+    /// Whether the documents of before are those of another folder.
+    is_other_folder: bool,
+    /// Whether another program has removed or replaced it.
+    is_gone: bool,
     pub(crate) embedded: u64,
 }
 
@@ -60,10 +80,62 @@ pub(crate) fn build(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<BuildSummary, DocsError> {
     with_files(source, |files, skipped| {
-        let mut target = Target::open(pool, source, options)?;
-        let summary = target.update(files, &skipped, source, options, progress)?;
+        if source.file_rules().strict {
+            // Before anything is written.
+            let read = map_all(files, |file| read(file).err());
+            let problems: Vec<String> = read.into_iter().flatten().map(|(_, own)| own).collect();
+            if !problems.is_empty() {
+                return Err(DocsError::Sources { problems });
+            }
+        }
+        let (target, summary) = with_target(
+            || Target::open(pool, source, options),
+            |target| target.update(files, &skipped, source, options, progress),
+        )?;
         target.finish(summary)
     })
+}
+
+/// Reads the text and the hash of a file, or returns why it is not indexed.
+fn read(file: &SourceDocument<'_>) -> Result<(String, [u8; 32]), (SkipReason, String)> {
+    let path = file.path();
+    if path.len() > MAX_PATH_BYTES {
+        let problem = format!("{path}: its path is longer than {MAX_PATH_BYTES} bytes; exclude it");
+        return Err((SkipReason::Name, problem));
+    }
+    file.read()
+}
+
+/// Opens a collection and works on it; again if another program has replaced it meanwhile.
+fn with_target<'p, T>(
+    open: impl Fn() -> Result<Target<'p>, DocsError>,
+    mut work: impl FnMut(&mut Target<'p>) -> Result<T, DocsError>,
+) -> Result<(Target<'p>, T), DocsError> {
+    let mut attempt = 0;
+    loop {
+        let mut target = open()?;
+        match work(&mut target) {
+            Err(_) if target.is_gone && attempt < MAX_REPLACED => attempt += 1,
+            result => return result.map(|result| (target, result)),
+        }
+    }
+}
+
+/// Splits items into batches of at most `max`, and of [`BATCH_BYTES`] bytes if they have several.
+fn batches<T>(items: &[T], max: usize, bytes: impl Fn(&T) -> u64) -> Vec<&[T]> {
+    let (mut rest, mut batches) = (items, Vec::new());
+    while !rest.is_empty() {
+        let mut sum = 0;
+        let fits = |item: &&T| {
+            sum += bytes(item);
+            sum <= BATCH_BYTES
+        };
+        let count = rest.iter().take(max).take_while(fits).count();
+        let (batch, after) = rest.split_at(count.max(1));
+        batches.push(batch);
+        rest = after;
+    }
+    batches
 }
 
 /// Writes documents by path and text.
@@ -72,32 +144,57 @@ pub(crate) fn put(
     documents: &[(&str, &str)],
     options: &BuildOptions<'_>,
 ) -> Result<(), DocsError> {
-    let mut target = Target::current(pool)?;
-    check_vectors(pool.address.location.as_ref(), target.model.as_ref(), options.vectors)?;
-    let sizes = target.sizes;
-    for batch in documents.chunks(BATCH_DOCUMENTS) {
-        let analyze = |(path, text): &(&str, &str)| {
-            let given = DocumentMetadata::default();
-            AnalyzedDocument::new(path, (*text).to_owned(), given, sizes)
+    for (path, text) in documents {
+        let problem = match (path.len() > MAX_PATH_BYTES, path.contains('\0'), text.contains('\0'))
+        {
+            (true, ..) => format!("its path is longer than {MAX_PATH_BYTES} bytes; shorten it"),
+            (_, true, _) => "its path has a NUL; remove it".to_owned(),
+            (_, _, true) => "its text has a NUL; remove it".to_owned(),
+            _ => continue,
         };
-        target.write(map_all(batch, analyze), Vec::new(), options.vectors)?;
+        let path: String = path.chars().take(80).collect();
+        return Err(store_error(&pool.address.location, format!("{path:?}: {problem}")));
     }
-    Ok(())
+    let put = |target: &mut Target<'_>| {
+        check_vectors(pool.address.location.as_ref(), target.model.as_ref(), options.vectors)?;
+        let sizes = target.sizes;
+        for batch in batches(documents, max_documents(options), |(_, text)| text.len() as u64) {
+            let analyze = |(path, text): &(&str, &str)| {
+                let given = DocumentMetadata::default();
+                AnalyzedDocument::new(path, (*text).to_owned(), given, sizes)
+            };
+            target.write(map_all(batch, analyze), Vec::new(), options.vectors)?;
+        }
+        Ok(())
+    };
+    with_target(|| Target::current(pool), put).map(|_| ())
+}
+
+fn max_documents(options: &BuildOptions<'_>) -> usize {
+    match options.vectors {
+        VectorSource::Embedder(_) => BATCH_EMBEDDED_DOCUMENTS,
+        _ => BATCH_DOCUMENTS,
+    }
 }
 
 /// Removes documents by path.
 pub(crate) fn remove(pool: &Arc<Pool>, paths: &[&str]) -> Result<(), DocsError> {
-    let mut target = Target::current(pool)?;
-    for batch in paths.chunks(BATCH_DOCUMENTS) {
-        let paths = batch.iter().map(|path| (*path).to_owned()).collect();
-        target.write(Vec::new(), paths, VectorSource::None)?;
-    }
-    Ok(())
+    let remove = |target: &mut Target<'_>| {
+        for batch in paths.chunks(BATCH_DOCUMENTS) {
+            // No document has a NUL in its path.
+            let paths = batch.iter().filter(|path| !path.contains('\0'));
+            let paths = paths.map(|path| (*path).to_owned()).collect();
+            target.write(Vec::new(), paths, VectorSource::None)?;
+        }
+        Ok(())
+    };
+    with_target(|| Target::current(pool), remove).map(|_| ())
 }
 
 /// Creates the index of vectors.
 pub(crate) fn create_vector_index(pool: &Arc<Pool>) -> Result<(), DocsError> {
-    let target = Target::current(pool)?;
+    let mut target = Target::current(pool)?;
+    target.connection.limit = None;
     let (id, dimensions) = (target.id, target.model.as_ref().map_or(0, |model| model.dimensions));
     target
         .connection
@@ -117,7 +214,21 @@ impl<'p> Target<'p> {
             return Err(DocsError::Outdated { path: location.into() });
         }
         let (id, model) = (row.id, manifest.model);
-        Ok(Self { connection, pool, id, sizes, model, is_draft: false, embedded: 0 })
+        if row.deltas >= FOLDED_ROWS {
+            connection.call(move |client, _| async move { fold(&client, id).await })?;
+        }
+        Ok(Self::new(connection, pool, id, sizes, model))
+    }
+
+    fn new(
+        connection: Connection,
+        pool: &'p Arc<Pool>,
+        id: i32,
+        sizes: ChunkSizes,
+        model: Option<Model>,
+    ) -> Self {
+        let (is_draft, is_other_folder, is_gone) = (false, false, false);
+        Self { connection, pool, id, sizes, model, is_draft, is_other_folder, is_gone, embedded: 0 }
     }
 
     /// Opens the collection that a build writes: the current one if its settings are the same, or else a draft.
@@ -135,21 +246,31 @@ impl<'p> Target<'p> {
         }
         let has_vectors = model.is_some();
         connection.call(move |client, _| async move { migrate(&client, has_vectors).await })?;
-        let current = read_collection(&connection, true)?;
-        let manifest = current.as_ref().map(|row| row.manifest(&location)).transpose()?;
-        let before = manifest.as_ref();
-        check_vectors(
-            location.as_ref(),
-            before.and_then(|own| own.model.as_ref()),
-            options.vectors,
-        )?;
-        let sizes = options.chunk_sizes.or(before.map(|own| own.chunk_sizes)).unwrap_or_default();
         let root = std::path::absolute(source.root()).unwrap_or_else(|_| source.root().to_owned());
         let (root, rules) = (root.display().to_string(), source.file_rules().clone());
-        let wanted = Manifest::of_collection(sizes, model.clone(), root, rules);
-        let is_same = |own: &Manifest| own.chunking == wanted.chunking && own.model == wanted.model;
-        let is_reused = !options.from_scratch && before.is_some_and(is_same);
-        let is_draft = current.is_some() && !is_reused;
+        let plan = || {
+            let current = read_collection(&connection, true)?;
+            let before = current.map(|row| row.manifest(&location)).transpose()?;
+            let own_model = before.as_ref().and_then(|own| own.model.as_ref());
+            check_vectors(location.as_ref(), own_model, options.vectors)?;
+            let sizes = options.chunk_sizes.or(before.as_ref().map(|own| own.chunk_sizes));
+            let sizes = sizes.unwrap_or_default();
+            let (model, root, rules) = (model.clone(), root.clone(), rules.clone());
+            let wanted = Manifest::of_collection(sizes, model, root, rules);
+            let is_draft = before.as_ref().is_some_and(|own| {
+                let is_same = own.chunking == wanted.chunking && own.model == wanted.model;
+                options.from_scratch || !is_same
+            });
+            let is_other_folder = before.is_some_and(|own| own.source.root != wanted.source.root);
+            Ok::<_, DocsError>((wanted, is_draft, is_other_folder))
+        };
+        let (mut wanted, mut is_draft, mut is_other_folder) = plan()?;
+        if is_draft {
+            lock_draft(&connection, options.waits)?;
+            // Another build may have replaced the collection meanwhile.
+            (wanted, is_draft, is_other_folder) = plan()?;
+        }
+        let sizes = wanted.chunk_sizes;
         let settings = serde_json::to_string(&wanted)
             .map_err(|_| store_error(&location, "the settings cannot be written"))?;
         let (name, from_scratch) = (pool.address.collection.clone(), options.from_scratch);
@@ -172,7 +293,8 @@ impl<'p> Target<'p> {
                  ON CONFLICT (name, is_current) DO UPDATE SET settings = excluded.settings RETURNING id";
             Ok(client.query_typed_one(insert, &parameters).await?.get::<_, i32>(0))
         })?;
-        Ok(Self { connection, pool, id, sizes, model, is_draft, embedded: 0 })
+        let own = Self::new(connection, pool, id, sizes, model);
+        Ok(Self { is_draft, is_other_folder, ..own })
     }
 
     /// Writes what changed, and removes what is gone.
@@ -185,27 +307,31 @@ impl<'p> Target<'p> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<BuildSummary, DocsError> {
         let mut summary = BuildSummary::default();
-        let mut problems = Vec::new();
-        skipped
-            .iter()
-            .for_each(|(path, reason)| summary.skipped.entry(*reason).or_default().add(path));
+        let mut unreadable: BTreeSet<&str> = BTreeSet::new();
+        for (path, reason) in skipped {
+            summary.skipped.entry(*reason).or_default().add(path);
+            unreadable.insert(path);
+        }
         let stored = self.stored()?;
         let mut present: BTreeSet<&str> = BTreeSet::new();
         let of = files.len();
         let mut done = 0;
         progress(Progress::new(0, of, 0));
-        for files in files.chunks(BATCH_DOCUMENTS) {
-            let read = map_all(files, |file| {
+        let bytes = |file: &SourceDocument<'_>| {
+            std::fs::metadata(source.root().join(file.path())).map_or(0, |own| own.len())
+        };
+        for files in batches(files, max_documents(options), bytes) {
+            let documents = map_all(files, |file| {
                 let before = stored.get(file.path());
                 let given = file.given().cloned().or_else(|| before.map(|own| own.given.clone()));
-                let (content, hash) = file.read()?;
+                let (content, hash) = read(file)?;
                 let given = given.unwrap_or_default();
                 let is_same = before.is_some_and(|own| own.hash == hash && own.given == given);
                 Ok((!is_same)
                     .then(|| AnalyzedDocument::new(file.path(), content, given, self.sizes)))
             });
             let mut changed = Vec::new();
-            for (file, document) in files.iter().zip(read) {
+            for (file, document) in files.iter().zip(documents) {
                 match document {
                     Ok(document) => {
                         present.insert(file.path());
@@ -216,35 +342,27 @@ impl<'p> Target<'p> {
                         }
                         changed.extend(document);
                     }
-                    Err((reason, problem)) => {
+                    Err((_, problem)) if source.file_rules().strict => {
+                        return Err(DocsError::Sources { problems: vec![problem] });
+                    }
+                    Err((reason, _)) => {
                         summary.skipped.entry(reason).or_default().add(file.path());
-                        problems.push(problem);
+                        unreadable.insert(file.path());
                     }
                 }
             }
-            if source.file_rules().strict && !problems.is_empty() {
-                return Err(DocsError::Sources { problems });
-            }
-            while !changed.is_empty() {
-                let mut bytes = 0;
-                let fitting = changed.iter().take_while(|document| {
-                    bytes += document.content.len();
-                    bytes <= BATCH_BYTES
-                });
-                let rest = changed.split_off(fitting.count().max(1));
-                self.write(std::mem::replace(&mut changed, rest), Vec::new(), options.vectors)?;
-            }
+            self.write(changed, Vec::new(), options.vectors)?;
             done += files.len();
             progress(Progress::new(done, of, self.embedded));
         }
         let gone: Vec<String> =
             stored.keys().filter(|path| !present.contains(path.as_str())).cloned().collect();
         for path in &gone {
-            let is_skipped = files.iter().any(|file| file.path() == path);
-            let reason = match (is_skipped, source.root().join(path).exists()) {
-                (true, _) => RemovalReason::Skipped,
-                (false, true) => RemovalReason::Excluded,
-                (false, false) => RemovalReason::Deleted,
+            let reason = match source.root().join(path).symlink_metadata() {
+                _ if self.is_other_folder => RemovalReason::OtherFolder,
+                _ if unreadable.contains(path.as_str()) => RemovalReason::Skipped,
+                Ok(_) => RemovalReason::Excluded,
+                Err(_) => RemovalReason::Deleted,
             };
             summary.removed.entry(reason).or_default().add(path);
         }
@@ -281,6 +399,9 @@ impl<'p> Target<'p> {
         removed: Vec<String>,
         vectors: VectorSource<'_>,
     ) -> Result<(), DocsError> {
+        if documents.is_empty() && removed.is_empty() {
+            return Ok(());
+        }
         documents.sort_by(|a, b| a.path.cmp(&b.path));
         documents.dedup_by(|a, b| a.path == b.path);
         let mut written = Vec::with_capacity(documents.len());
@@ -298,49 +419,46 @@ impl<'p> Target<'p> {
         let location = self.pool.address.location.clone();
         for attempt in 0.. {
             let batch = Arc::clone(&batch);
-            let location = location.clone();
-            // An error of the inner kind is another attempt.
-            let result = self.connection.call(move |client, _| async move {
+            let outcome = self.connection.call(move |client, _| async move {
                 match batch.run(&client).await {
-                    Ok(is_done) => Ok(Ok(is_done)),
-                    Err(error) if is_conflict(&error) => Ok(Ok(false)),
-                    Err(error) => Ok(Err(to_error(&location, &error))),
+                    Err(error) if is_conflict(&error) => Ok(Outcome::Conflict),
+                    result => result,
                 }
             })?;
-            if !matches!(result, Ok(true)) {
-                let _ = self
-                    .connection
-                    .call(|client, _| async move { client.batch_execute("ROLLBACK").await });
+            if outcome == Outcome::Done {
+                return Ok(());
             }
-            match result? {
-                true => return Ok(()),
-                false if attempt == MAX_ATTEMPTS => break,
-                false => std::thread::sleep(Duration::from_millis(5 << attempt.min(6))),
+            self.connection
+                .call(|client, _| async move { client.batch_execute("ROLLBACK").await })?;
+            if outcome == Outcome::NoCollection {
+                self.is_gone = true;
+                return Err(store_error(&location, GONE));
             }
+            if attempt == MAX_ATTEMPTS {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5 << attempt.min(6)));
         }
         Err(store_error(&location, "other writers change the same documents; try again later"))
     }
 
     /// Publishes a draft, adds up statistics, and prepares the tables for searches.
-    fn finish(self, mut summary: BuildSummary) -> Result<BuildSummary, DocsError> {
+    fn finish(mut self, mut summary: BuildSummary) -> Result<BuildSummary, DocsError> {
+        // Deleting and vacuuming take as long as they take.
+        self.connection.limit = None;
+        let location = self.pool.address.location.clone();
         let (id, is_draft, name) = (self.id, self.is_draft, self.pool.address.collection.clone());
         let removed: u32 = summary.removed.values().map(|removed| removed.count).sum();
         let changed = (summary.added.count + summary.changed.count + removed) as usize;
         let dimensions = self.model.as_ref().map_or(0, |model| model.dimensions);
+        let is_published = self.connection.call(move |client, _| async move {
+            Ok(!is_draft || publish(&client, id, &name).await?)
+        })?;
+        if !is_published {
+            return Err(store_error(&location, GONE));
+        }
         self.connection.call(move |client, pool| async move {
-            if is_draft {
-                client.batch_execute("BEGIN").await?;
-                let old =
-                    "DELETE FROM pannier.collection WHERE name = $1 AND is_current RETURNING id";
-                let old = client.query_typed_opt(old, &[(&name, Type::TEXT)]).await?;
-                let publish =
-                    format!("UPDATE pannier.collection SET is_current = true WHERE id = {id}");
-                client.batch_execute(&publish).await?;
-                client.batch_execute("COMMIT").await?;
-                if let Some(old) = old {
-                    delete_collection(&client, old.get(0)).await?;
-                }
-            }
+            drop_leftover_indexes(&client).await?;
             fold(&client, id).await?;
             if changed >= VACUUM_DOCUMENTS {
                 let tables = ["posting", "document", "chunk", "delta"];
@@ -348,9 +466,10 @@ impl<'p> Target<'p> {
                     client.batch_execute(&format!("VACUUM (ANALYZE) pannier.{table}")).await?;
                 }
             }
-            create_index(&client, &pool, id, dimensions).await
+            create_index(&client, &pool, id, dimensions).await?;
+            // The next build need not wait for the end of this session.
+            client.batch_execute("SELECT pg_advisory_unlock_all()").await
         })?;
-        let location = self.pool.address.location.clone();
         drop(self.connection);
         let snapshot = Snapshot::open(self.pool)?;
         let manifest = snapshot.manifest();
@@ -365,14 +484,12 @@ impl<'p> Target<'p> {
 }
 
 fn connected(pool: &Arc<Pool>) -> Result<Connection, DocsError> {
-    let connection = pool.get()?;
-    let probe = |connection: &Connection| {
-        connection.call(|client, _| async move { client.batch_execute("SELECT 1").await })
-    };
-    match probe(&connection) {
-        Ok(()) => Ok(connection),
+    let mut connection = pool.get()?;
+    match connection.call(|client, _| async move { client.batch_execute("SELECT 1").await }) {
         // The server may have closed a connection that was idle.
-        Err(_) if connection.is_closed() => pool.get(),
-        Err(error) => Err(error),
+        Err(_) if connection.is_closed() => connection = pool.get()?,
+        result => result?,
     }
+    connection.limit = Some(WRITE_LIMIT);
+    Ok(connection)
 }

@@ -6,7 +6,7 @@
 use tokio_postgres::{Client, Error};
 
 /// The migrations: a number, and statements that run in one transaction.
-const MIGRATIONS: [(i32, &str); 2] = [
+const MIGRATIONS: [(i32, &str); 3] = [
     (
         1,
         r#"
@@ -92,7 +92,12 @@ const MIGRATIONS: [(i32, &str); 2] = [
         CREATE INDEX embedding_collection ON pannier.embedding (collection);
         ",
     ),
+    // A part of a compressed text cannot be read without what precedes it.
+    (3, "ALTER TABLE pannier.document ALTER COLUMN content SET STORAGE EXTERNAL"),
 ];
+
+/// The migration that needs an extension.
+const VECTORS: i32 = 2;
 
 /// The key of the lock that migrations and settings of collections are changed under.
 const LOCK: i64 = 0x70616e6e696572;
@@ -100,12 +105,14 @@ const LOCK: i64 = 0x70616e6e696572;
 /// Applies the migrations that are missing. Vectors need an extension, so their table is created when the first collection has
 /// vectors.
 pub(crate) async fn migrate(client: &Client, has_vectors: bool) -> Result<(), Error> {
-    let needed = if has_vectors { 2 } else { 1 };
-    let applied = "SELECT coalesce(max(number), 0) FROM pannier.migration";
-    if let Ok(row) = client.query_typed_one(applied, &[]).await
-        && row.get::<_, i32>(0) >= needed
-    {
-        return Ok(());
+    let applied = "SELECT coalesce(array_agg(number), '{}') FROM pannier.migration";
+    let is_missing =
+        |done: &[i32], number: i32| !done.contains(&number) && (has_vectors || number != VECTORS);
+    if let Ok(row) = client.query_typed_one(applied, &[]).await {
+        let done: Vec<i32> = row.get(0);
+        if !MIGRATIONS.iter().any(|(number, _)| is_missing(&done, *number)) {
+            return Ok(());
+        }
     }
     client
         .batch_execute(&format!(
@@ -114,9 +121,9 @@ pub(crate) async fn migrate(client: &Client, has_vectors: bool) -> Result<(), Er
              CREATE TABLE IF NOT EXISTS pannier.migration (number int PRIMARY KEY);"
         ))
         .await?;
-    let done: i32 = client.query_typed_one(applied, &[]).await?.get(0);
+    let done: Vec<i32> = client.query_typed_one(applied, &[]).await?.get(0);
     for (number, statements) in MIGRATIONS {
-        if number > done && number <= needed {
+        if is_missing(&done, number) {
             client.batch_execute(statements).await?;
             let insert = format!("INSERT INTO pannier.migration VALUES ({number})");
             client.batch_execute(&insert).await?;

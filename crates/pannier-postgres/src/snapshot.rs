@@ -55,6 +55,8 @@ pub(crate) struct CollectionRow {
     pub(crate) totals: [i64; 7],
     pub(crate) version: String,
     pub(crate) has_index: bool,
+    /// The number of rows that the statistics are the sum of.
+    pub(crate) deltas: i64,
 }
 
 impl CollectionRow {
@@ -64,18 +66,18 @@ impl CollectionRow {
             "SELECT c.id, c.settings, t.documents, t.bytes, t.words, t.tokens, t.chunks, t.chunk_words,
                  t.code_chunks, mod(mod(t.version, {MODULUS}) + {MODULUS}, {MODULUS})::text,
                  coalesce((SELECT indisvalid FROM pg_index
-                     WHERE indexrelid = to_regclass('pannier.{}' || c.id)), false)
+                     WHERE indexrelid = to_regclass('pannier.{}' || c.id)), false), t.deltas
              FROM pannier.collection c, LATERAL (
                  SELECT coalesce(sum(documents), 0)::int8 AS documents, coalesce(sum(bytes), 0)::int8 AS bytes,
                      coalesce(sum(words), 0)::int8 AS words, coalesce(sum(tokens), 0)::int8 AS tokens,
                      coalesce(sum(chunks), 0)::int8 AS chunks,
                      coalesce(sum(chunk_words), 0)::int8 AS chunk_words,
                      coalesce(sum(code_chunks), 0)::int8 AS code_chunks,
-                     coalesce(sum(version), 0) AS version
+                     coalesce(sum(version), 0) AS version, count(*) AS deltas
                  FROM pannier.delta WHERE collection = c.id
              ) AS t
              WHERE c.name = $1 AND c.is_current = $2",
-            vectors::index_name(0).trim_end_matches('0')
+            vectors::INDEX_PREFIX
         )
     }
 
@@ -88,6 +90,7 @@ impl CollectionRow {
             totals,
             version: row.get(9),
             has_index: row.get(10),
+            deltas: row.get(11),
         }
     }
 
@@ -107,35 +110,37 @@ impl CollectionRow {
     }
 }
 
+/// Begins a transaction and reads the current collection, in one round trip.
+fn begin(connection: &Connection) -> Result<CollectionRow, DocsError> {
+    let row = connection.call(move |client, pool| async move {
+        let sql = CollectionRow::sql();
+        let name = &pool.address.collection;
+        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
+            [(name, Type::TEXT), (&true, Type::BOOL)];
+        let (begun, row) = tokio::join!(
+            biased;
+            client.batch_execute(BEGIN),
+            client.query_typed_opt(&sql, &parameters)
+        );
+        begun?;
+        row
+    })?;
+    let location = &connection.pool.address.location;
+    let row = row.ok_or_else(|| DocsError::NoIndex { path: location.into() })?;
+    Ok(CollectionRow::read(&row))
+}
+
 impl Snapshot {
     pub(crate) fn open(pool: &Arc<Pool>) -> Result<Self, DocsError> {
-        let name = pool.address.collection.clone();
-        let read = |connection: &Connection| {
-            let name = name.clone();
-            connection.call(move |client, _| async move {
-                let sql = CollectionRow::sql();
-                let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
-                    [(&name, Type::TEXT), (&true, Type::BOOL)];
-                // One round trip.
-                let (begun, row) = tokio::join!(
-                    biased;
-                    client.batch_execute(BEGIN),
-                    client.query_typed_opt(&sql, &parameters)
-                );
-                begun?;
-                row
-            })
-        };
         let mut connection = pool.get()?;
-        let mut row = read(&connection);
+        let mut row = begin(&connection);
         // The server may have closed a connection that was idle.
-        if row.is_err() && connection.is_closed() {
+        if row.is_err() && (connection.is_closed() || connection.take_conflict()) {
             connection = pool.get()?;
-            row = read(&connection);
+            row = begin(&connection);
         }
         let location = pool.address.location.clone();
-        let row = row?.ok_or_else(|| DocsError::NoIndex { path: location.clone().into() })?;
-        let row = CollectionRow::read(&row);
+        let row = row?;
         let [documents, _, words, tokens, chunks, chunk_words, code_chunks] =
             row.totals.map(|total| u64::try_from(total).unwrap_or_default());
         Ok(Self {
@@ -148,6 +153,21 @@ impl Snapshot {
             words,
             has_index: row.has_index,
         })
+    }
+
+    /// Reads; once more if a conflict has ended the transaction and the collection is still the same.
+    fn retry<T>(&self, read: impl Fn() -> Result<T, DocsError>) -> Result<T, DocsError> {
+        let result = read();
+        if result.is_ok() || !self.connection.take_conflict() {
+            return result;
+        }
+        self.connection.call(|client, _| async move { client.batch_execute("ROLLBACK").await })?;
+        let row = begin(&self.connection)?;
+        let now = row.manifest(&self.connection.pool.address.location)?;
+        match row.id == self.collection && now.version == self.manifest.version {
+            true => read(),
+            false => result,
+        }
     }
 
     fn lexical(
@@ -215,7 +235,7 @@ impl Snapshot {
             let ranked = retrieve(requested)?;
             let is_all = ranked.len() < requested;
             let chunks: Vec<ChunkRef> = ranked.iter().map(|(chunk, _)| *chunk).collect();
-            let hits = self.read_chunks(&chunks)?;
+            let hits = self.read_chunks_once(&chunks)?;
             let allowed = hits.iter().map(|hit| filter.allows_text(&hit.text));
             let kept = ranked.into_iter().zip(allowed).filter(|(_, is_allowed)| *is_allowed);
             let mut kept: Vec<(ChunkRef, S)> = kept.map(|(own, _)| own).collect();
@@ -225,6 +245,75 @@ impl Snapshot {
             }
             requested = requested.saturating_mul(8);
         }
+    }
+
+    fn retrieve_once(
+        &self,
+        retrieval: &Retrieval<'_>,
+        filter: &DocumentFilter,
+    ) -> Result<Retrieved, DocsError> {
+        // Requests of two threads share the connection, and their messages one round trip.
+        let (lexical, semantic) = match retrieval.is_lexical() && retrieval.is_semantic() {
+            false => (self.lexical(retrieval, filter), self.semantic(retrieval, filter)),
+            true => std::thread::scope(|scope| {
+                let semantic = scope.spawn(|| self.semantic(retrieval, filter));
+                let lexical = self.lexical(retrieval, filter);
+                let ended = || {
+                    Err(DocsError::Store {
+                        location: self.location.display().to_string(),
+                        problem: "a thread has ended".to_owned(),
+                    })
+                };
+                (lexical, semantic.join().unwrap_or_else(|_| ended()))
+            }),
+        };
+        let ((lexical, mut documents), (semantic, others)) = (lexical?, semantic?);
+        documents.extend(others);
+        let order = order(retrieval.options().prefer_recent);
+        Ok(Retrieved::new(lexical, semantic, |chunk| order(&documents, chunk)))
+    }
+
+    fn read_chunks_once(&self, chunks: &[ChunkRef]) -> Result<Vec<Hit>, DocsError> {
+        if chunks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let documents: Vec<i32> = chunks.iter().map(|chunk| chunk.document as i32).collect();
+        let sequences: Vec<i32> = chunks.iter().map(|chunk| chunk.sequence as i32).collect();
+        let sql =
+            "SELECT d.id, d.path, d.hash, d.date, c.sequence, c.start, c.bytes, c.line, c.headings,
+                 c.symbols, c.fence, substring(d.content FROM c.start + 1 FOR c.bytes)
+             FROM unnest($2::int[], $3::int[]) WITH ORDINALITY AS r(document, sequence, n)
+             JOIN pannier.chunk c ON c.document = r.document AND c.sequence = r.sequence
+             JOIN pannier.document d ON d.id = c.document AND d.collection = $1
+             ORDER BY r.n";
+        let parameters: Vec<Parameter> = vec![
+            self.own(),
+            (Box::new(documents), Type::INT4_ARRAY),
+            (Box::new(sequences), Type::INT4_ARRAY),
+        ];
+        let hit = |row: &tokio_postgres::Row| {
+            let invalid = || DocsError::Invalid {
+                path: self.location.clone(),
+                problem: "a chunk is damaged".to_owned(),
+            };
+            let text = String::from_utf8(row.get(11)).map_err(|_| invalid())?;
+            let hash: [u8; 32] = row.get::<_, &[u8]>(2).try_into().map_err(|_| invalid())?;
+            let (path, sequence) = (row.get::<_, &str>(1), row.get::<_, i32>(4) as u32);
+            let start = row.get::<_, i32>(5) as usize;
+            let range = start..start + row.get::<_, i32>(6) as usize;
+            if text.len() != range.len() {
+                return Err(invalid());
+            }
+            let (line, texts) =
+                (row.get::<_, i32>(7) as usize, [row.get(8), row.get(9), row.get(10)]);
+            let [headings, symbols, fence]: [String; 3] = texts;
+            let chunk = Chunk::new(range, line, headings, symbols, fence);
+            let id = id_of_chunk(path, &hash, sequence, &text);
+            let of =
+                (row.get::<_, i32>(0) as u32, path, row.get::<_, Option<i64>>(3).and_then(date));
+            Ok(Hit::new(id, of, sequence, chunk, text))
+        };
+        self.query(sql, parameters)?.iter().map(hit).collect()
     }
 
     /// Runs a query in this snapshot.
@@ -270,70 +359,12 @@ impl Corpus for Snapshot {
 
     fn retrieve(&self, retrieval: &Retrieval<'_>) -> Result<Retrieved, DocsError> {
         let filter = &DocumentFilter::new(&retrieval.options().filters)?;
-        // Requests of two threads share the connection, and their messages one round trip.
-        let (lexical, semantic) = match retrieval.is_lexical() && retrieval.is_semantic() {
-            false => (self.lexical(retrieval, filter), self.semantic(retrieval, filter)),
-            true => std::thread::scope(|scope| {
-                let semantic = scope.spawn(|| self.semantic(retrieval, filter));
-                let lexical = self.lexical(retrieval, filter);
-                let ended = || {
-                    Err(DocsError::Store {
-                        location: self.location.display().to_string(),
-                        problem: "a thread has ended".to_owned(),
-                    })
-                };
-                (lexical, semantic.join().unwrap_or_else(|_| ended()))
-            }),
-        };
-        let ((lexical, mut documents), (semantic, others)) = (lexical?, semantic?);
-        documents.extend(others);
-        let order = order(retrieval.options().prefer_recent);
-        Ok(Retrieved::new(lexical, semantic, |chunk| order(&documents, chunk)))
+        self.retry(|| self.retrieve_once(retrieval, filter))
     }
 
     fn read_chunks(&self, chunks: &[ChunkRef]) -> Result<Vec<Hit>, DocsError> {
-        if chunks.is_empty() {
-            return Ok(Vec::new());
-        }
-        let documents: Vec<i32> = chunks.iter().map(|chunk| chunk.document as i32).collect();
-        let sequences: Vec<i32> = chunks.iter().map(|chunk| chunk.sequence as i32).collect();
-        let sql =
-            "SELECT d.id, d.path, d.hash, d.date, c.sequence, c.start, c.bytes, c.line, c.headings,
-                 c.symbols, c.fence, substring(d.content FROM c.start + 1 FOR c.bytes)
-             FROM unnest($2::int[], $3::int[]) WITH ORDINALITY AS r(document, sequence, n)
-             JOIN pannier.chunk c ON c.document = r.document AND c.sequence = r.sequence
-             JOIN pannier.document d ON d.id = c.document AND d.collection = $1
-             ORDER BY r.n";
-        let parameters: Vec<Parameter> = vec![
-            self.own(),
-            (Box::new(documents), Type::INT4_ARRAY),
-            (Box::new(sequences), Type::INT4_ARRAY),
-        ];
-        let hit = |row: &tokio_postgres::Row| {
-            let invalid = || DocsError::Invalid {
-                path: self.location.clone(),
-                problem: "a chunk is damaged".to_owned(),
-            };
-            let text = String::from_utf8(row.get(11)).map_err(|_| invalid())?;
-            let hash: [u8; 32] = row.get::<_, &[u8]>(2).try_into().map_err(|_| invalid())?;
-            let (path, sequence) = (row.get::<_, &str>(1), row.get::<_, i32>(4) as u32);
-            let start = row.get::<_, i32>(5) as usize;
-            let range = start..start + row.get::<_, i32>(6) as usize;
-            if text.len() != range.len() {
-                return Err(invalid());
-            }
-            let (line, texts) =
-                (row.get::<_, i32>(7) as usize, [row.get(8), row.get(9), row.get(10)]);
-            let [headings, symbols, fence]: [String; 3] = texts;
-            let chunk = Chunk::new(range, line, headings, symbols, fence);
-            let id = id_of_chunk(path, &hash, sequence, &text);
-            let of =
-                (row.get::<_, i32>(0) as u32, path, row.get::<_, Option<i64>>(3).and_then(date));
-            Ok(Hit::new(id, of, sequence, chunk, text))
-        };
-        self.query(sql, parameters)?.iter().map(hit).collect()
+        self.retry(|| self.read_chunks_once(chunks))
     }
-
     fn find_document(&self, path: &str) -> Result<Option<u32>, DocsError> {
         if path.contains('\0') {
             return Ok(None);

@@ -65,13 +65,18 @@ impl Totals {
     }
 }
 
+/// The number of rows from which a writer of single documents adds them up.
+pub(crate) const FOLDED_ROWS: i64 = 100;
+
 /// Replaces the rows of statistics by their sum. Rows that another writer is adding up are left alone.
 pub(crate) async fn fold(client: &Client, id: i32) -> Result<(), Error> {
     client
         .batch_execute(&format!(
             "WITH gone AS (
                  DELETE FROM pannier.delta WHERE ctid = ANY (ARRAY(
-                     SELECT ctid FROM pannier.delta WHERE collection = {id} FOR UPDATE SKIP LOCKED
+                     SELECT ctid FROM pannier.delta WHERE collection = (
+                         SELECT id FROM pannier.collection WHERE id = {id} FOR KEY SHARE
+                     ) FOR UPDATE SKIP LOCKED
                  )) RETURNING *
              )
              INSERT INTO pannier.delta

@@ -30,9 +30,12 @@ pub(crate) const HNSW: &str = "m = 24, ef_construction = 256";
 /// times as many; see the figures in docs/reference/postgres.md.
 const EF_SEARCH: u32 = 1_000;
 
+/// The beginning of the name of a collection's index; its number follows.
+pub(crate) const INDEX_PREFIX: &str = "embedding_hnsw_";
+
 /// Returns the name of the index of a collection.
 pub(crate) fn index_name(collection: i32) -> String {
-    format!("embedding_hnsw_{collection}")
+    format!("{INDEX_PREFIX}{collection}")
 }
 
 /// Returns the type that an index of these dimensions has, if there can be one.
@@ -79,7 +82,7 @@ impl VectorQuery<'_> {
         if count == 0 || self.vector.is_empty() {
             return Ok(Vec::new());
         }
-        let mut limit = i64::try_from(count + count / 4 + 10).unwrap_or(i64::MAX);
+        let mut limit = i64::try_from(count.saturating_add(count / 4 + 10)).unwrap_or(i64::MAX);
         let mut min_product = 0.0;
         let mut is_indexed = self.is_indexed;
         let error = self.max_error();

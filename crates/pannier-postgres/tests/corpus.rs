@@ -3,15 +3,17 @@
 
 mod support;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pannier_docs::{
-    BuildOptions, Corpus, DocsError, DocumentIndex, DocumentSource, Filters, Fusion, Hit,
-    ImportedVectors, QueryVector, Ranking, SearchMode, SearchOptions, VectorSource, parse_date,
+    BuildOptions, Corpus, DocsError, DocumentIndex, DocumentSource, Embedder, EmbedderError,
+    FileRules, Filters, Fusion, Hit, ImportedVectors, Model, QueryVector, Ranking, RemovalReason,
+    SearchMode, SearchOptions, SkipReason, VectorSource, build, parse_date,
 };
 use pannier_postgres::Database;
-use support::{HashEmbedder, Numbers, Scratch, database};
+use support::{HashEmbedder, Numbers, Scratch, database, is_long, print_skipped};
 
 fn options(change: impl FnOnce(&mut SearchOptions)) -> SearchOptions {
     let mut options = SearchOptions::default();
@@ -103,7 +105,7 @@ fn generated_corpora_give_the_same_hits_scores_and_explanations() {
     ];
     for query in queries {
         for ranking in [Ranking::Fields, Ranking::Body] {
-            for k in [1, 3, 50, 400] {
+            for k in [1, 3, 50, 400, usize::MAX] {
                 let options = options(|own| {
                     (own.ranking, own.lexical_k, own.top_k) = (ranking, k, k);
                 });
@@ -349,6 +351,12 @@ fn large_collections_use_the_index_of_vectors() {
     large.create_vector_index().unwrap();
     let invalid = "SELECT count(*) FROM pg_index WHERE NOT indisvalid AND indrelid = 'pannier.embedding'::regclass";
     assert_eq!(server.sql(&address, invalid).trim(), "1");
+    // One that outlived its collection is dropped by the next build.
+    server.sql(&address, "ALTER INDEX pannier.embedding_hnsw_1 RENAME TO embedding_hnsw_999");
+    let plain = database.with_collection("plain").unwrap();
+    load(&plain, &scratch.docs(), &BuildOptions::default());
+    let leftover = "SELECT to_regclass('pannier.embedding_hnsw_999') IS NULL";
+    assert_eq!(server.sql(&address, leftover).trim(), "t");
     let wide = HashEmbedder::new(16_001);
     let wide = BuildOptions { vectors: VectorSource::Embedder(&wide), ..BuildOptions::default() };
     let error = database.build(&DocumentSource::new(scratch.docs()), &wide, &mut |_| {});
@@ -433,6 +441,33 @@ fn damage_is_found() {
         "{problems:?}"
     );
     assert!(problems.contains(&"there are postings of no document".to_owned()), "{problems:?}");
+    // Search narrows by bounds, so they are as important as the occurrences.
+    let embedder = HashEmbedder::new(8);
+    let vectors = VectorSource::Embedder(&embedder);
+    let embedded = BuildOptions { vectors, ..BuildOptions::default() };
+    for (number, (damage, part)) in [
+        ("posting SET max_count = 0", "postings are wrong"),
+        ("posting SET min_words = 9999", "postings are wrong"),
+        ("posting SET chunks = 0", "postings are wrong"),
+        ("posting SET is_test = NOT is_test", "postings are wrong"),
+        ("document SET chunk_count = 0", "row does not match"),
+        ("document SET id_path = 'x'", "row does not match"),
+        ("chunk SET line = 77", "chunks are wrong"),
+        ("chunk SET sequence = sequence + 100", "chunks are wrong"),
+        ("embedding SET key = ''", "vectors are wrong"),
+        ("embedding SET sequence = sequence + 100", "vectors are wrong"),
+        ("embedding SET vector = '[1]'", "vectors are wrong"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let database = database.with_collection(&format!("c{number}")).unwrap();
+        load(&database, &scratch.docs(), &embedded);
+        assert_eq!(database.snapshot().unwrap().verify().unwrap(), [""; 0]);
+        server.sql(&address, &format!("UPDATE pannier.{damage}"));
+        let problems = database.snapshot().unwrap().verify().unwrap();
+        assert!(problems.iter().any(|problem| problem.contains(part)), "{damage}: {problems:?}");
+    }
     server.sql(&address, "UPDATE pannier.posting SET places = '\\xff' WHERE term = 'word2'");
     let error =
         database.snapshot().unwrap().search("word2", &SearchOptions::default(), QueryVector::None);
@@ -490,13 +525,111 @@ fn hostile_texts_are_texts() {
     // Texts that no file would have: the database stores no NUL in a name.
     let error = database.put(&[("a\0b.md", "text")], &BuildOptions::default());
     assert!(matches!(error, Err(DocsError::Store { .. })), "{error:?}");
-    database.put(&[("nul.md", "with a \0 NUL robert")], &BuildOptions::default()).unwrap();
-    let hits = database
-        .snapshot()
-        .unwrap()
-        .search("nul", &SearchOptions::default(), QueryVector::None)
-        .unwrap();
-    assert_eq!(hits[0].text, "with a \0 NUL robert");
+    let long = format!("{}.md", "x/".repeat(1_400));
+    for (path, text) in [("nul.md", "with a \0 NUL"), ("nul.md", "# a \0 b"), (&long, "text")] {
+        let error = database.put(&[("b.md", "text"), (path, text)], &BuildOptions::default());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(&path[..4]) && !error.contains("the error"), "{error}");
+    }
+    database.remove(&["a\0b.md"]).unwrap();
+    assert_eq!(database.snapshot().unwrap().manifest().documents, 5);
+}
+
+#[test]
+fn titles_without_control_characters_and_long_paths() {
+    let Some((database, _)) = database() else { return };
+    let scratch = Scratch::new();
+    scratch.write("a.md", "---\ntitle: \"one\\0two\\etwo\"\n---\nword1\n\n# Heading\n\nword1");
+    scratch.write("b.txt", &"longword".repeat(2_000));
+    let folder = scratch.index(&BuildOptions::default());
+    let parts: Vec<String> = (0..11).map(|part| format!("{part:0>240}")).collect();
+    scratch.write(&format!("{}.md", parts.join("/")), "word1");
+    let source = DocumentSource::new(scratch.docs());
+    let built = database.build(&source, &BuildOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!((built.documents, built.skipped[&SkipReason::Name].count), (2, 1));
+    let snapshot = database.snapshot().unwrap();
+    assert_same(&folder, &snapshot, "one word1", &SearchOptions::default(), QueryVector::None);
+    let hits = snapshot.search("one", &SearchOptions::default(), QueryVector::None).unwrap();
+    assert_eq!(hits[0].heading_path, "one two two");
+    assert_eq!(snapshot.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_strict_build_that_fails_writes_nothing() {
+    let Some((database, _)) = database() else { return };
+    let scratch = Scratch::new();
+    (0..70).for_each(|number| scratch.write(&format!("{number}.md"), "word1"));
+    fs::write(scratch.docs().join("z.bin"), [b'a', 0]).unwrap();
+    let mut rules = FileRules::default();
+    rules.strict = true;
+    let source = DocumentSource::new(scratch.docs()).rules(rules);
+    let embedder = HashEmbedder::new(8);
+    let vectors = VectorSource::Embedder(&embedder);
+    let options = BuildOptions { vectors, ..BuildOptions::default() };
+    let error = database.build(&source, &options, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, DocsError::Sources { .. }), "{error}");
+    assert!(matches!(database.snapshot(), Err(DocsError::NoIndex { .. })));
+}
+
+/// Fails after the first batch of texts.
+#[derive(Debug)]
+struct FailingEmbedder(HashEmbedder, std::sync::atomic::AtomicBool);
+
+impl Embedder for FailingEmbedder {
+    fn model(&self) -> &Model {
+        self.0.model()
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<i16>>, EmbedderError> {
+        match self.1.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            false => self.0.embed(texts),
+            true => Err("it is away".into()),
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_build_keeps_the_vectors_of_before() {
+    let Some((database, _)) = database() else { return };
+    let scratch = Scratch::new();
+    (0..100).for_each(|number| scratch.write(&format!("{number}.md"), &format!("word{number}")));
+    let build = |embedder: &dyn Embedder| {
+        let vectors = VectorSource::Embedder(embedder);
+        let options = BuildOptions { vectors, ..BuildOptions::default() };
+        database.build(&DocumentSource::new(scratch.docs()), &options, &mut |_| {})
+    };
+    let failing = FailingEmbedder(HashEmbedder::new(8), false.into());
+    assert!(matches!(build(&failing), Err(DocsError::Embedder(_))));
+    assert_eq!(build(&failing.0).unwrap().embedded, 36);
+}
+
+#[test]
+fn documents_are_removed_for_the_reasons_of_a_folder() {
+    let Some((database, _)) = database() else { return };
+    let scratch = Scratch::new();
+    let write = || {
+        ["a.md", "b.md", "c.md"].iter().for_each(|path| scratch.write(path, "word1"));
+        scratch.write("other/d.md", "word1");
+    };
+    let source = DocumentSource::new(scratch.docs());
+    let other = DocumentSource::new(scratch.docs().join("other"));
+    write();
+    let index = scratch.0.join("index");
+    let build = |source: &DocumentSource| {
+        let folder = build(source, &index, &BuildOptions::default(), &mut |_| {}).unwrap();
+        let own = database.build(source, &BuildOptions::default(), &mut |_| {}).unwrap();
+        assert_eq!(own.removed, folder.removed);
+        own.removed
+    };
+    assert!(build(&source).is_empty());
+    fs::remove_file(scratch.docs().join("a.md")).unwrap();
+    fs::write(scratch.docs().join("b.md"), [b'a', 0]).unwrap();
+    fs::remove_file(scratch.docs().join("c.md")).unwrap();
+    std::os::unix::fs::symlink("nowhere", scratch.docs().join("c.md")).unwrap();
+    let removed = build(&source);
+    assert_eq!(removed[&RemovalReason::Deleted].paths, ["a.md"]);
+    assert_eq!(removed[&RemovalReason::Skipped].paths, ["b.md", "c.md"]);
+    assert_eq!(build(&other)[&RemovalReason::OtherFolder].paths, ["other/d.md"]);
 }
 
 #[test]
@@ -539,7 +672,7 @@ fn slow_searches_end_with_an_error() {
     let scratch = Scratch::new();
     scratch.write("a.md", "word1");
     load(&database, &scratch.docs(), &BuildOptions::default());
-    let is_long = std::env::var_os("PANNIER_LONG").is_some_and(|long| !long.is_empty());
+    let is_long = is_long();
     let hold = if is_long { 40 } else { 5 };
     let lock = format!(
         "BEGIN; LOCK TABLE pannier.posting IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep({hold}); COMMIT"
@@ -576,39 +709,89 @@ fn slow_searches_end_with_an_error() {
     assert_eq!(hits.unwrap().len(), 1);
 }
 
-/// Data sets with graded queries, where they are.
+/// The mean nDCG@10 of rankings by query, by the grades of documents.
+fn ndcg(rankings: &[(String, Vec<String>)], grades: &BTreeMap<(String, String), f64>) -> f64 {
+    let gain = |(rank, grade): (usize, f64)| grade / (rank as f64 + 2.0).log2();
+    let mut sum = 0.0;
+    for (query, documents) in rankings {
+        let grade = |document: &String| grades.get(&(query.clone(), document.clone()));
+        let own = documents.iter().map(|document| grade(document).copied().unwrap_or_default());
+        let best = grades.iter().filter(|((own, _), _)| own == query).map(|(_, grade)| *grade);
+        let mut best: Vec<f64> = best.collect();
+        best.sort_by(|a, b| b.total_cmp(a));
+        let ideal: f64 = best.into_iter().take(10).enumerate().map(gain).sum();
+        sum += own.take(10).enumerate().map(gain).sum::<f64>() / ideal.max(f64::MIN_POSITIVE);
+    }
+    sum / rankings.len() as f64
+}
+
+/// Data sets with graded queries, where they are. Without `PANNIER_LONG`, some of the documents and queries.
 #[test]
 fn data_sets_give_the_same_top_50() {
-    let Some(data) = std::env::var_os("PANNIER_DATA") else {
-        eprintln!("skipped: PANNIER_DATA is not set");
-        return;
-    };
+    let data = std::env::var_os("PANNIER_DATA").map(PathBuf::from);
+    let data = data.unwrap_or_else(|| {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/retrieval")
+    });
     let Some((database, _)) = database() else { return };
-    for name in ["scifact", "xquad-en", "cosqa-dev"] {
-        let folder = Path::new(&data).join(name);
+    let (max_documents, max_queries) = if is_long() { (usize::MAX, usize::MAX) } else { (600, 60) };
+    for (name, extension) in [("scifact", "md"), ("xquad-en", "md"), ("cosqa-dev", "py")] {
+        let folder = data.join(name);
         if !folder.is_dir() {
-            eprintln!("skipped: there is no {}", folder.display());
+            let problem = format!("there is no {name}; set PANNIER_DATA to a folder of data sets");
+            print_skipped(&problem);
             continue;
         }
         let scratch = Scratch::new();
-        let texts = |file: &str| -> Vec<serde_json::Value> {
-            let text = fs::read_to_string(folder.join(file)).unwrap();
-            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let lines = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
+        let values = |file: &str| -> Vec<serde_json::Value> {
+            lines(file).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
         };
-        for document in texts("docs.jsonl") {
+        let path = |id: &str| format!("{}.{extension}", id.replace('/', "_"));
+        let grade = |line: &str| {
+            let mut parts = line.split('\t');
+            let key = (parts.next()?.to_owned(), path(parts.next()?));
+            Some((key, parts.next()?.trim().parse().ok()?))
+        };
+        let grades: BTreeMap<(String, String), f64> =
+            lines("qrels.tsv").lines().filter_map(grade).collect();
+        let queries: Vec<serde_json::Value> =
+            values("queries.jsonl").into_iter().take(max_queries).collect();
+        let answers: BTreeSet<&str> = grades
+            .keys()
+            .filter(|(query, _)| queries.iter().any(|own| own["id"] == query.as_str()))
+            .map(|(_, path)| path.as_str())
+            .collect();
+        for (number, document) in values("docs.jsonl").iter().enumerate() {
             let text = |key: &str| document[key].as_str().unwrap_or_default();
-            let path = format!("{}.md", text("id").replace('/', "_"));
-            scratch.write(&path, &format!("# {}\n\n{}", text("title"), text("text")));
+            let path = path(text("id"));
+            if number < max_documents || answers.contains(path.as_str()) {
+                let title = match extension {
+                    "md" => format!("# {}\n\n", text("title")),
+                    _ => String::new(),
+                };
+                scratch.write(&path, &format!("{title}{}", text("text")));
+            }
         }
         let index = scratch.index(&BuildOptions::default());
         let database = database.with_collection(name).unwrap();
         load(&database, &scratch.docs(), &BuildOptions::default());
         let snapshot = database.snapshot().unwrap();
-        let queries = texts("queries.jsonl");
+        let mut rankings = [Vec::new(), Vec::new()];
         for query in &queries {
-            let query = query["text"].as_str().unwrap();
+            let (id, query) = (query["id"].as_str().unwrap(), query["text"].as_str().unwrap());
             assert_same(&index, &snapshot, query, &SearchOptions::default(), QueryVector::None);
+            for (corpus, rankings) in [&index as &dyn Corpus, &snapshot].iter().zip(&mut rankings) {
+                let hits = corpus.search(query, &SearchOptions::default(), QueryVector::None);
+                let mut paths: Vec<String> =
+                    hits.unwrap().into_iter().map(|hit| hit.path).collect();
+                let mut seen = BTreeSet::new();
+                paths.retain(|path| seen.insert(path.clone()));
+                rankings.push((id.to_owned(), paths));
+            }
         }
-        eprintln!("{name}: {} queries, {} chunks", queries.len(), snapshot.manifest().chunks);
+        let [folder, own] = rankings.map(|rankings| ndcg(&rankings, &grades));
+        assert!(own == folder && own > 0.3, "{name}: {own} {folder}");
+        let (count, chunks) = (queries.len(), snapshot.manifest().chunks);
+        eprintln!("{name}: {count} queries, {chunks} chunks, nDCG@10 {own:.4}");
     }
 }

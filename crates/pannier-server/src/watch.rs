@@ -49,12 +49,23 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Starts the thread.
+    /// Starts the thread. Collections of a database are not watched, which the log says.
     ///
     /// # Errors
     ///
     /// [`HttpError::Io`] if it cannot be started.
-    pub fn start(options: WatchOptions) -> Result<Self, HttpError> {
+    pub fn start(mut options: WatchOptions) -> Result<Self, HttpError> {
+        options.indexes.retain(|index| {
+            // The folder of a collection may be on another machine.
+            let is_folder = !index.path().to_string_lossy().contains("://");
+            if !is_folder {
+                tracing::warn!(
+                    index = index.name(),
+                    "not watched: run `pannier docs index` when the documents of a database change"
+                );
+            }
+            is_folder
+        });
         let (stop, stopped) = channel::<()>();
         let run = move || {
             let mut pause = options.interval;

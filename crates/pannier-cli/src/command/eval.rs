@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand, ValueHint};
 use pannier::ops::{
@@ -169,7 +170,7 @@ pub(crate) struct EvalDocs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     baseline: Option<PathBuf>,
 
-    /// Database to load each data set into and to search, instead of a folder
+    /// Database to load each data set into, in a collection of its own, instead of a folder
     #[cfg(feature = "postgres")]
     #[arg(long, value_name = "URL", hide = true)]
     index: Option<String>,
@@ -277,11 +278,16 @@ impl EvalDocs {
         options: &EvalOptions<'_>,
     ) -> Result<EvalRun, DocsError> {
         let Some(address) = &self.index else { return dataset.measure(folder, options) };
-        let database = pannier_postgres::Database::new(address)?;
-        dataset.measure_with(folder, options, |source| {
+        // In a collection of its own: a build removes the documents of others.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name = format!("eval-{}-{}", std::process::id(), now.as_nanos());
+        let database = pannier_postgres::Database::new(address)?.with_collection(&name)?;
+        let measured = dataset.measure_with(folder, options, |source| {
             database.build(source, &options.build, &mut |_| {})?;
-            Ok(Arc::new(database.snapshot()?))
-        })
+            Ok(Arc::new(database.primary_snapshot()?))
+        });
+        let dropped = database.drop_collection();
+        measured.and_then(|measured| dropped.map(|()| measured))
     }
 
     #[cfg(not(feature = "postgres"))]

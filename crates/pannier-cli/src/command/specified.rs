@@ -17,6 +17,7 @@ use pannier_policy::{PolicyRegistry, Receipt, RunConfig};
 use super::docs::{IndexFiles, QueryEmbedding, print_stats};
 use super::{AnswerFormat, explanation, find_items};
 use crate::arguments::TokenizerArguments;
+use crate::config;
 use crate::error::CliError;
 use crate::output::{self, Output};
 
@@ -33,6 +34,15 @@ fn shelf(cache: &Path) -> Shelf {
     let mut defaults = Defaults::default();
     defaults.index = Some(cache.to_owned());
     Shelf::local().with_defaults(defaults)
+}
+
+/// Opens the folder of an index. A message about a folder shows its path, and the address of a database may have a password.
+fn open(cache: &Path) -> Result<DocumentIndex, CliError> {
+    if config::is_address(cache) {
+        let problem = "--cache: this command reads the folder of an index; search a database by `pannier docs search --index`";
+        return Err(CliError::Usage(problem.to_owned()));
+    }
+    Ok(DocumentIndex::open(cache)?)
 }
 
 /// Index a folder of documents
@@ -140,7 +150,7 @@ impl Resolve {
     }
 
     fn resolve(&self) -> Result<(), CliError> {
-        let cache = DocumentIndex::open(&self.cache.cache)?;
+        let cache = open(&self.cache.cache)?;
         let mut output = Output::new();
         if !self.explain.is_empty() || self.receipt.is_some() {
             self.run_engine(&cache, &mut output)?;
@@ -352,8 +362,8 @@ impl InspectCache {
             let problem = "name what to inspect, as in `pannier inspect sweep items.jsonl`";
             return Err(CliError::Usage(problem.to_owned()));
         };
-        let stats = DocumentIndex::open(cache).and_then(|cache| cache.inspect());
-        let stats = stats.map_err(|error| CliError::from(error).specified())?;
+        let stats = open(cache).and_then(|cache| Ok(cache.inspect()?));
+        let stats = stats.map_err(CliError::specified)?;
         print_stats(&stats, self.format.is_json())
     }
 }

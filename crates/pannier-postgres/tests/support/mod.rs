@@ -67,7 +67,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server, or returns the reason why it cannot. `PANNIER_SERVER` names the folder of one that runs, with its
+    /// Starts a server. `PANNIER_SERVER` names the folder of one that runs, with its
     /// socket and its number in a file `pid`, so that a large collection can be measured again.
     pub(crate) fn start() -> Result<Self, String> {
         let programs = std::env::var_os("PANNIER_POSTGRES")
@@ -210,12 +210,16 @@ impl Server {
         format!("postgres://pannier@/{database}?host={}", self.folder.display())
     }
 
-    /// Runs SQL with psql, and returns the output.
-    pub(crate) fn sql(&self, address: &str, sql: &str) -> String {
+    /// Starts psql, which runs the SQL of its input.
+    pub(crate) fn psql(&self, address: &str) -> Child {
         let mut psql = Command::new(self.programs.join("psql"));
         psql.args(["-qAt", "-v", "ON_ERROR_STOP=1", "-d", address]).stdin(Stdio::piped());
-        psql.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = psql.spawn().unwrap();
+        psql.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Runs SQL with psql, and returns the output.
+    pub(crate) fn sql(&self, address: &str, sql: &str) -> String {
+        let mut child = self.psql(address);
         child.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -257,16 +261,33 @@ fn as_user(program: &Path) -> Command {
     command
 }
 
+/// Prints what is skipped, even where the output of tests is captured.
+pub(crate) fn print_skipped(message: &str) {
+    // In one piece: other tests write, too.
+    let _ = std::io::stderr().write_all(format!("skipped: {message}\n").as_bytes());
+}
+
+/// Returns whether there are programs of PostgreSQL, or prints once why tests are skipped.
+pub(crate) fn has_programs() -> bool {
+    static HAS_PROGRAMS: OnceLock<bool> = OnceLock::new();
+    *HAS_PROGRAMS.get_or_init(|| {
+        let has_programs = std::env::var_os("PANNIER_POSTGRES").is_some();
+        if !has_programs {
+            print_skipped("PostgreSQL: PANNIER_POSTGRES is not set; see .ci/postgres");
+        }
+        has_programs
+    })
+}
+
 /// Returns the server of this process, or prints why a test is skipped.
 pub(crate) fn server() -> Option<&'static Server> {
-    static SERVER: OnceLock<Result<Server, String>> = OnceLock::new();
-    match SERVER.get_or_init(Server::start) {
-        Ok(server) => Some(server),
-        Err(problem) => {
-            eprintln!("skipped: PostgreSQL: {problem}");
-            None
-        }
-    }
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    has_programs().then(|| SERVER.get_or_init(|| Server::start().unwrap()))
+}
+
+/// Whether the longer form of a test runs.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("PANNIER_LONG").is_some_and(|long| !long.is_empty())
 }
 
 /// Returns a fresh database with its address, or prints why a test is skipped.

@@ -7,13 +7,23 @@ use pannier_docs::{BuildOptions, BuildSummary, Corpus, DocumentSource, Manifest,
 
 use crate::Failure;
 
-/// Returns the address of a database, if a path is one.
-pub(crate) fn address(path: &Path) -> Option<&str> {
-    let text = path.to_str()?;
-    let begins_with = |scheme: &str| {
-        text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-    };
-    (begins_with("postgres://") || begins_with("postgresql://")).then_some(text)
+/// Returns the address of a database, if a path is one. An address of another kind is an error without its credentials, and not
+/// a folder: messages show the paths of folders.
+pub(crate) fn address(path: &Path) -> Result<Option<&str>, Failure> {
+    let Some(text) = path.to_str() else { return Ok(None) };
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    match text.split_once("://").map(|(scheme, _)| scheme) {
+        Some(scheme) if ["postgres", "postgresql"].contains(&&*scheme.to_ascii_lowercase()) => {
+            Ok(Some(text))
+        }
+        Some(scheme) if scheme.chars().all(is_part) => {
+            let problem = format!(
+                "{scheme}:// is not the address of an index; write postgres://USER@HOST/DATABASE, or name a folder"
+            );
+            Err(Failure::Request { path: "index".to_owned(), problem })
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Names another collection in an address.

@@ -252,7 +252,7 @@ impl Shelf {
     /// As [`documents`](Self::documents), or an error of `pannier-docs` if there is no index at the path.
     pub fn index(&self, name: Option<&str>) -> Result<Arc<dyn Corpus>, Failure> {
         match self.local_index(name) {
-            Some(path) if database::address(&path).is_some() => OpenIndex::new(&path)?.get(),
+            Some(path) if database::address(&path)?.is_some() => OpenIndex::new(&path)?.get(),
             Some(path) => {
                 pannier_docs::remove_drafts(&path);
                 Ok(Arc::new(DocumentIndex::open(path)?))
@@ -541,7 +541,7 @@ enum OpenIndex {
 #[cfg(feature = "docs")]
 impl OpenIndex {
     fn new(path: &Path) -> Result<Self, Failure> {
-        match database::address(path) {
+        match database::address(path)? {
             Some(address) => database::DatabaseIndex::new(address).map(Self::Database),
             None => ReloadingIndex::open(path).map(Self::Folder),
         }

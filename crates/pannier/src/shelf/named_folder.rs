@@ -86,11 +86,10 @@ impl FromStr for NamedFolder {
 
     /// Parses `NAME=PATH`, or a path whose last component is the name. A folder `.context` has the name of its project.
     fn from_str(text: &str) -> Result<Self, ShelfError> {
-        // An address of a database always has a name: a message about it could show its password.
-        if let Some(start) =
-            ["postgres://", "postgresql://"].iter().find_map(|scheme| text.find(scheme))
-        {
-            let (before, address) = text.split_at(start);
+        // An address always has a name: a message about it could show its password.
+        if let Some((before, _)) = text.split_once("://") {
+            let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+            let (before, address) = text.split_at(before.trim_end_matches(is_scheme).len());
             let name = before.strip_suffix('=').filter(|name| is_name(name));
             return Self::new(name.unwrap_or_else(|| collection_name(address)), address);
         }
@@ -159,12 +158,12 @@ mod tests {
             ("postgres://me:hunter2@db/x?collection=handbook&sslmode=require", "handbook"),
             ("postgresql://me:hunter2@db/x", "default"),
             ("my docs=postgres://me:hunter2@db/x?collection=a%20b", "collection"),
+            ("postgresql+psycopg://me:hunter2@db", "default"),
+            ("team=postgresql+psycopg://me:hunter2@db/x", "team"),
         ] {
             let named: NamedFolder = text.parse().unwrap();
             assert_eq!(named.name(), name);
-            assert!(
-                named.path().starts_with("postgres:") || named.path().starts_with("postgresql:")
-            );
+            assert!(named.path().to_str().unwrap().starts_with("postgres"));
             let error = check_names(&[named.clone(), named.clone()]).unwrap_err();
             assert!(!format!("{named:?} {error} {error:?}").contains("hunter2"));
         }

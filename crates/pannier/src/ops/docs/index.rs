@@ -220,14 +220,17 @@ impl IndexRequest {
             return Err(Failure::Request { path: String::new(), problem: problem.to_owned() });
         }
         let index = shelf.index_path(self.index.name(shelf)?.as_deref());
-        let database = address(&index).map(DatabaseIndex::new).transpose()?;
+        let database = address(&index)?.map(DatabaseIndex::new).transpose()?;
         // Without a readable index, there is no model to take the identity of.
         let manifest = match &database {
-            Some(database) => database.manifest(),
-            None => Manifest::open(&index).map_err(Failure::from),
+            Some(database) => match database.manifest() {
+                Err(Failure::Docs(DocsError::NoIndex { .. })) => None,
+                manifest => Some(manifest?),
+            },
+            None => Manifest::open(&index).ok(),
         };
         let mut source = match &database {
-            Some(_) => self.database_source(manifest.as_ref().ok())?,
+            Some(_) => self.database_source(manifest.as_ref())?,
             None => self.source(&index)?,
         };
         if let Some(rules) = inputs.rules {
@@ -236,7 +239,7 @@ impl IndexRequest {
         if let Some(metadata) = inputs.metadata {
             source = source.metadata(metadata);
         }
-        let model = manifest.ok().and_then(|manifest| manifest.model);
+        let model = manifest.and_then(|manifest| manifest.model);
         let key_env = self.embedder_key_env.as_deref();
         let open = |name: &str| open_embedder(name, key_env, model.as_ref());
         let embedder = self.embedder.as_deref().map(open);
@@ -450,7 +453,7 @@ impl Request for VerifyRequest {
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<VerifyAnswer, Failure> {
         control.step("checking the index")?;
         let path = shelf.index_path(self.index.name(shelf)?.as_deref());
-        let problems = match shelf.is_local() && address(&path).is_none() {
+        let problems = match shelf.is_local() && address(&path)?.is_none() {
             true => pannier_docs::verify(&path)?,
             false => self.index.open(shelf)?.verify()?,
         };

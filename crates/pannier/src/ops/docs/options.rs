@@ -45,7 +45,7 @@ impl IndexOptions {
     pub(super) fn name(&self, shelf: &Shelf) -> Result<Option<String>, Failure> {
         let Some(collection) = &self.collection else { return Ok(self.index.clone()) };
         let path = shelf.local_index(self.index.as_deref());
-        match path.as_deref().and_then(address) {
+        match path.as_deref().map(address).transpose()?.flatten() {
             Some(address) => Ok(Some(with_collection(address, collection))),
             None => {
                 let problem = "only a database has collections; name one as the index, as in postgres://USER@HOST/DATABASE";
