@@ -261,6 +261,27 @@ fn session_start_ignores_the_cooldown() {
 }
 
 #[test]
+fn each_event_and_each_prompt_of_a_hook_has_its_own_cooldown() {
+    let root = project("hook-cooldowns", &[(".context/TASKS.md", "- [ ] a\n")]);
+    let output = |event: &str, prompt: &str, now: &str| {
+        let input = format!(
+            "{{\"hook_event_name\":\"{event}\",\"session_id\":\"s\",\"prompt\":\"{prompt}\"}}"
+        );
+        stdout(&hook(&root, &["hook", "claude-code", "--now", now], &input))
+    };
+    assert!(!output("SessionStart", "", NOW).is_empty());
+    // Also without the flag, and after another event.
+    assert!(!output("UserPromptSubmit", "one", NOW).is_empty());
+    assert!(output("UserPromptSubmit", "one", "2026-11-16T12:09:59Z").is_empty());
+    assert!(!output("UserPromptSubmit", "two", NOW).is_empty());
+    assert!(!output("UserPromptSubmit", "one", "2026-11-16T12:10:00Z").is_empty());
+    fs::write(root.join(".ctxrc"), "agent_cooldown_minutes: 60\n").unwrap();
+    assert!(output("UserPromptSubmit", "one", "2026-11-16T12:30:00Z").is_empty());
+    fs::write(root.join(".ctxrc"), "agent_cooldown_minutes: 0\n").unwrap();
+    assert!(!output("UserPromptSubmit", "one", "2026-11-16T12:30:00Z").is_empty());
+}
+
+#[test]
 fn hook_prompt_and_file_are_part_of_the_query() {
     let root = folder("prompts");
     let arguments = [HARBOUR, "--hook", "plain", "--now", NOW, "--budget", "400"];
@@ -472,12 +493,16 @@ fn check_lists_what_is_not_read() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("  .context/TASKS.md:1: not read\n"), "{text}");
     assert!(text.contains(".context/TASKS.md:2: the comment is not closed"), "{text}");
+    fs::write(root.join(".context/TASKS.md"), "- [ ] a\n").unwrap();
+    fs::write(root.join(".context/NOTES.md"), "- a\n").unwrap();
+    let text = stdout(&run(&root, &["check"]));
+    assert!(text.contains(".context/NOTES.md: not read, because packets use no file of"), "{text}");
 }
 
 #[test]
 fn one_of_many_parallel_hooks_prints() {
     let root = project("parallel", &[(".context/TASKS.md", "- [ ] a\n")]);
-    let arguments = ["hook", "claude-code", "--cooldown", "10m", "--now", NOW];
+    let arguments = ["hook", "claude-code", "--now", NOW];
     let input = "{\"hook_event_name\":\"UserPromptSubmit\",\"session_id\":\"s\",\"prompt\":\"p\"}";
     let printed: usize = std::thread::scope(|scope| {
         let call = || usize::from(!stdout(&hook(&root, &arguments, input)).is_empty());
@@ -492,6 +517,19 @@ fn hook_of_an_empty_memory_prints_nothing() {
     let root = project("empty", &[(".context/TASKS.md", "# Tasks\n")]);
     let output = hook(&root, &["hook", "claude-code"], "{\"hook_event_name\":\"SessionStart\"}");
     assert_eq!(stdout(&output), "");
+    // The packet itself asks for no claim.
+    assert_eq!(
+        stdout(&run(&root, &["--now", NOW])),
+        "# Context Packet\n\nBudget: 8000 tokens | Used: 17 tokens\n\n"
+    );
+    assert!(!stdout(&run(&root, &["--format", "json"])).contains("instruction"));
+    // A budget that holds nothing but the frame.
+    fs::create_dir_all(root.join(".context/learnings")).unwrap();
+    fs::write(root.join(".context/learnings/a.md"), "## Oars float\n\nWords.\n").unwrap();
+    let arguments = ["--budget", "24", "--now", NOW];
+    let packet = stdout(&run(&root, &arguments));
+    assert!(packet.contains("+1 more") && !packet.contains("Before you begin"), "{packet}");
+    assert_eq!(stdout(&hook(&root, &[&["hook", "plain"], &arguments[..]].concat(), "")), "");
 }
 
 #[test]

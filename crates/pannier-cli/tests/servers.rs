@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use support::{Sent, Server, embeddings, scores};
+use support::{Received, Sent, Server, embeddings, scores};
 
 const KEY: &str = "sk-very-secret-4711";
 
@@ -182,6 +182,45 @@ fn a_failed_build_changes_nothing_and_can_be_repeated() {
     }
     let (out, _) = texts(&build(&server.address("letters")));
     assert!(out.contains("1 new vector\n"), "{out}");
+}
+
+#[test]
+fn a_build_that_failed_resumes_after_its_last_good_batch() {
+    let project = Project::new("http-resume");
+    for number in 0..196 {
+        let text = format!("# Page {number}\n\nThe edge of page {number} is bad.");
+        fs::write(project.0.join(format!("docs/page-{number:03}.md")), text).unwrap();
+    }
+    let texts_of = |received: &[Received]| -> Vec<String> {
+        let texts = received.iter().flat_map(|one| one.body["input"].as_array().unwrap().clone());
+        texts
+            .map(|text| text.as_str().unwrap().to_owned())
+            .filter(|text| text.contains("# "))
+            .collect()
+    };
+    // The first request is for the fingerprint.
+    let broken = Server::start(|number, received| match number {
+        6.. => Sent::text(400, ""),
+        _ => Sent::json(&embeddings(received)),
+    });
+    let address = broken.address("letters");
+    let (code, error) = project.bad(&["docs", "index", "docs", "--embedder", &address]);
+    assert!(code == Some(2) && error.contains("answered 400"), "{error}");
+    let done = texts_of(&broken.received()[..6]);
+    assert!(done.len() > 16 && done.len() < 200, "{}", done.len());
+
+    let good = good_server();
+    let out = project.good(&["docs", "index", "docs", "--embedder", &good.address("letters")]);
+    let resumed = texts_of(&good.received());
+    assert!(out.contains(&format!("200 chunks, {} new vectors", resumed.len())), "{out}");
+    // Only the batches that were sent together with the failing one are sent again.
+    let twice = resumed.iter().filter(|text| done.contains(text)).count();
+    assert!(twice < 64 && done.len() + resumed.len() == 200 + twice, "{twice} twice");
+    assert!(resumed.len() <= 200 - 64, "{} sent again", resumed.len());
+    assert!(project.good(&["docs", "verify"]).contains("sound"));
+    let index = files(&project.0.join(".pannier/index"));
+    assert!(index.iter().all(|(path, _)| !path.ends_with("vector-log")));
+    project.good(&["docs", "search", "edge", "--embedder", &good.address("letters")]);
 }
 
 #[test]

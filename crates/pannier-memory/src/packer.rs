@@ -200,7 +200,10 @@ impl<'m> PacketBuilder<'m> {
     }
 
     pub(crate) fn packet_with_budget(&self, budget: usize) -> Result<Packet, MemoryError> {
-        let (text, tokens_used) = self.select(budget)?.text();
+        let packet = self.select(budget)?;
+        let (text, tokens_used) = packet.text();
+        let is_empty =
+            packet.selection.sent().next().is_none() && !self.layouts[0].frame_shows_anything();
         let max_characters = self.options.max_characters;
         let is_over_characters = max_characters.is_some_and(|limit| text.chars().count() > limit);
         let is_over_budget = tokens_used > budget;
@@ -214,6 +217,7 @@ impl<'m> PacketBuilder<'m> {
             tokens_used,
             budget,
             min_tokens,
+            is_empty,
             is_over_budget,
             is_over_characters,
             requested,

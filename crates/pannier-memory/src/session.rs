@@ -73,23 +73,6 @@ impl Cooldowns {
         file.remove_stale(MAX_AGE);
         Ok(is_taken)
     }
-
-    /// Records that the session received a packet of this context folder, and removes files older than a day.
-    ///
-    /// # Errors
-    ///
-    /// [`MemoryError::Session`] if the context folder cannot be read or the file cannot be written.
-    pub fn record(
-        &self,
-        session: &SessionId,
-        context: &Path,
-        now: Timestamp,
-    ) -> Result<(), MemoryError> {
-        let file = self.files.file(session, &[context])?;
-        file.write(format!("{now}\n").as_bytes())?;
-        file.remove_stale(MAX_AGE);
-        Ok(())
-    }
 }
 
 /// Returns the recorded time, if the content of a file is valid.
@@ -133,7 +116,7 @@ mod tests {
             cooldowns.is_within_cooldown(&session(id), context, time(now), MINUTES).unwrap()
         };
         assert!(!is_within_cooldown("a", &one, "2026-07-25T12:00:00Z"));
-        cooldowns.record(&session("a"), &one, noon).unwrap();
+        cooldowns.take(&session("a"), &one, noon, Duration::ZERO).unwrap();
         assert!(is_within_cooldown("a", &one, "2026-07-25T12:00:00Z"));
         assert!(is_within_cooldown("a", &one.join("../one"), "2026-07-25T12:09:59Z"));
         assert!(!is_within_cooldown("a", &one, "2026-07-25T12:10:00Z"));
@@ -142,10 +125,10 @@ mod tests {
         assert!(!is_within_cooldown("A", &one, "2026-07-25T12:00:01Z"));
         assert!(!is_within_cooldown("a", &other, "2026-07-25T12:00:01Z"));
         assert!(!cooldowns.is_within_cooldown(&session("a"), &one, noon, Duration::ZERO).unwrap());
-        cooldowns.record(&session("a"), &one, time("2026-07-25T12:30:00Z")).unwrap();
+        cooldowns.take(&session("a"), &one, time("2026-07-25T12:30:00Z"), Duration::ZERO).unwrap();
         assert!(is_within_cooldown("a", &one, "2026-07-25T12:35:00Z"));
         let names = fs::read_dir(scratch.path().join("state")).unwrap().count();
-        assert_eq!(names, 1, "no temporary file remains");
+        assert_eq!(names, 2, "no temporary file remains, but a lock");
         assert!(
             cooldowns
                 .is_within_cooldown(&session("a"), Path::new("/nowhere"), noon, MINUTES)
@@ -194,7 +177,7 @@ mod tests {
         }
         fs::write(&path, b"\xff\xfe\n").unwrap();
         assert!(!is_within_cooldown());
-        cooldowns.record(&session("a"), &context, noon).unwrap();
+        cooldowns.take(&session("a"), &context, noon, Duration::ZERO).unwrap();
         assert!(is_within_cooldown());
     }
 
@@ -215,7 +198,7 @@ mod tests {
             !cooldowns.is_within_cooldown(&session("a"), scratch.path(), noon, MINUTES).unwrap()
         );
         let later = time("2026-07-25T13:00:00Z");
-        cooldowns.record(&session("a"), scratch.path(), later).unwrap();
+        cooldowns.take(&session("a"), scratch.path(), later, Duration::ZERO).unwrap();
         assert!(
             cooldowns.is_within_cooldown(&session("a"), scratch.path(), later, MINUTES).unwrap()
         );
@@ -234,8 +217,12 @@ mod tests {
         }
         let context = std::env::temp_dir();
         // The age of a file does not depend on the time passed in.
-        cooldowns.record(&session("a"), &context, time("2199-01-01T00:00:00Z")).unwrap();
-        cooldowns.record(&session("b"), &context, time("2020-01-01T00:00:00Z")).unwrap();
+        cooldowns
+            .take(&session("a"), &context, time("2199-01-01T00:00:00Z"), Duration::ZERO)
+            .unwrap();
+        cooldowns
+            .take(&session("b"), &context, time("2020-01-01T00:00:00Z"), Duration::ZERO)
+            .unwrap();
         let names = scratch.names();
         assert_eq!(names.len(), 4, "a, b, the notes and the lock: {names:?}");
         assert!(names.iter().all(|name| !name.starts_with("0-old")), "{names:?}");

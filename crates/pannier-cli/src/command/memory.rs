@@ -144,7 +144,7 @@ struct Get {
     #[arg(long, short, value_name = "N")]
     budget: Option<Tokens>,
 
-    /// Model, encoding or file:PATH [default: bytes/4]
+    /// Model, encoding or file:PATH [default: o200k]
     #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
     tokenizer: Option<String>,
 }
@@ -202,8 +202,9 @@ enum KindArgument {
 
 /// Run as an agent hook
 ///
-/// Reads the host's hook input, and prints the memory in the host's hook format. The host names the session, and a session
-/// that starts always gets a packet. Without a .context folder, the hook prints nothing.
+/// Reads the host's hook input, and prints the memory in the host's hook format. The user's prompt is the query. The host
+/// names the session: during a cooldown, the same event or prompt gets no second packet, except for a session that starts.
+/// Without a memory, the hook prints nothing.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -473,11 +474,8 @@ impl Run<'_> {
         cooldown: Duration,
     ) -> bool {
         let Session { id, cooldowns, now } = session;
-        let taken = match self.starts_session(input) {
-            true => cooldowns.record(id, session_path(folder), *now).map(|()| true),
-            false => cooldowns.take(id, session_path(folder), *now, cooldown),
-        };
-        taken.unwrap_or_else(|error| {
+        let cooldown = if self.starts_session(input) { Duration::ZERO } else { cooldown };
+        cooldowns.take(id, session_path(folder), *now, cooldown).unwrap_or_else(|error| {
             // Without a record, an early repetition is harmless.
             output::warn(&error.to_string());
             true
@@ -545,11 +543,19 @@ impl Run<'_> {
     /// Returns the session of --session or of the host.
     fn session(&self, input: &HookInput) -> Result<Option<Session>, CliError> {
         let SessionArguments { session, cooldown } = self.sessions;
-        let from_host = input.session_id.as_deref().filter(|_| cooldown.is_some());
-        let id = match (session.as_deref(), from_host) {
+        let id = match (session.as_deref(), input.session_id.as_deref()) {
             (Some(id), _) => Some(SessionId::new(id).map_err(MemoryError::from)?),
             (None, from_host) => from_host.map(SessionId::from_host),
         };
+        // Another event, or another prompt, has a cooldown of its own: its packet is another one.
+        let id = id.map(|id| match (&input.event, &input.prompt) {
+            (None, None) => id,
+            (event, prompt) => {
+                let event = event.as_deref().unwrap_or_default().to_lowercase();
+                let prompt = prompt.as_deref().unwrap_or_default();
+                SessionId::from_host(&format!("{id}\n{event}\n{prompt}"))
+            }
+        });
         let Some(id) = id else {
             return match cooldown {
                 Some(_) if self.hook.is_none() => {
@@ -596,13 +602,16 @@ impl Run<'_> {
         is_wanted: impl FnOnce() -> bool,
         control: &Control<'_>,
     ) -> Result<(), CliError> {
-        // An agent that got nothing must not claim to have read something.
-        if self.hook.is_some() && !self.is_specified && memory.is_empty() {
-            output::note("nothing to do: the project's memory is empty");
-            return Ok(());
-        }
         let answer = memory.answer(builder, control)?;
         output::print_notes(&control.take_notes());
+        if let MemoryAnswer::Text(packet) | MemoryAnswer::Json(packet) = &answer
+            && self.hook.is_some()
+            && !self.is_specified
+            && packet.is_empty
+        {
+            output::note("nothing to do: the packet would be empty");
+            return Ok(());
+        }
         if !is_wanted() {
             return Ok(());
         }

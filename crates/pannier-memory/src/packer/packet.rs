@@ -12,6 +12,8 @@ pub struct Packet {
     pub budget: usize,
     /// The tokens of the frame alone; if the packet is over budget, the smallest budget that fits the frame.
     pub min_tokens: usize,
+    /// Whether it shows nothing: no rule, no entry and no file to read. Then it has no instruction, either.
+    pub is_empty: bool,
     /// Whether the text exceeds the budget. Only the frame can cause this.
     pub is_over_budget: bool,
     /// Whether the text exceeds the character limit. Only the frame can cause this.

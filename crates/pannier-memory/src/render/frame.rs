@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{PacketOptions, PacketPolicy, Section};
 
-/// The last line of every packet.
+/// The last line of every packet that shows something.
 const INSTRUCTION: &str = "Before you begin, tell the user that you have read this project's context files and follow \
                            their rules and conventions.";
 
@@ -45,6 +45,7 @@ struct Contents<'c> {
     /// The number of omitted entries, as text.
     omitted: Option<String>,
     fill: PacketFill,
+    is_instructed: bool,
     /// The estimated length of the text in bytes.
     capacity: usize,
 }
@@ -83,15 +84,26 @@ impl PacketFrame {
         if self.budget == 0 { &[] } else { &self.rendered.read_order }
     }
 
+    /// Returns whether a packet without entries shows a file to read or a rule.
+    pub(super) fn shows_anything(&self) -> bool {
+        !self.read_order().is_empty() || !self.rendered.rules.is_empty()
+    }
+
     /// Renders the packet with a token count of 0, and returns the byte position of that 0.
     ///
-    /// `placed` yields pool positions and levels.
+    /// `placed` yields pool positions and levels. An agent that got nothing must not claim to have read something, so a
+    /// packet without contents has no instruction, unless `is_bound`.
     pub(super) fn text(
         &self,
         placed: impl Iterator<Item = (usize, usize)>,
         fill: PacketFill,
+        is_bound: bool,
     ) -> (String, usize) {
+        let mut is_instructed =
+            is_bound || self.rendered.policy == PacketPolicy::PacketSeed || self.shows_anything();
         let mut sections: [Vec<usize>; SECTIONS] = Default::default();
+        // Decisions and learnings are by rank, others in file order. Marking is faster than sorting for each rendering.
+        let mut is_listed = vec![false; self.rendered.entries.len()];
         let mut notes: [Vec<&str>; SECTIONS] = Default::default();
         let mut omitted = [0; SECTIONS];
         for entry in self.rendered.entries.iter().filter(|entry| entry.counts_as_omitted) {
@@ -99,22 +111,23 @@ impl PacketFrame {
         }
         let mut capacity = 1_024 + self.rendered.rules.iter().map(String::len).sum::<usize>();
         for (index, level) in placed {
+            is_instructed = true;
             let entry = &self.rendered.entries[index];
             let text = &self.rendered.form(index, level).text;
             if entry.counts_as_omitted {
                 omitted[entry.section] -= 1;
             }
             match level == 0 && !entry.is_on_demand {
-                true => sections[entry.section].push(index),
+                true if SELECTABLE_SECTIONS[entry.section].0.is_dated() => {
+                    sections[entry.section].push(index);
+                }
+                true => is_listed[index] = true,
                 false => notes[entry.section].push(text),
             }
             capacity += text.len() + 1;
         }
-        // In file order; decisions and learnings by rank.
-        for (indices, (section, _)) in sections.iter_mut().zip(SELECTABLE_SECTIONS) {
-            if !section.is_dated() {
-                indices.sort_unstable();
-            }
+        for index in (0..is_listed.len()).filter(|index| is_listed[*index]) {
+            sections[self.rendered.entries[index].section].push(index);
         }
         let total: usize = omitted.iter().sum();
         let omitted = match fill {
@@ -124,7 +137,7 @@ impl PacketFrame {
             PacketFill::OverBudget => Some("over budget".to_owned()),
             PacketFill::CountOnly | PacketFill::FrameOnly => None,
         };
-        let contents = Contents { sections, notes, omitted, fill, capacity };
+        let contents = Contents { sections, notes, omitted, fill, is_instructed, capacity };
         match self.rendered.format {
             PacketFormat::Markdown => self.markdown(contents),
             PacketFormat::Json => self.json(contents),
@@ -132,7 +145,7 @@ impl PacketFrame {
     }
 
     fn markdown(&self, contents: Contents<'_>) -> (String, usize) {
-        let Contents { sections, notes, omitted, fill, capacity } = contents;
+        let Contents { sections, notes, omitted, fill, is_instructed, capacity } = contents;
         let mut text = String::with_capacity(capacity);
         let budget = self.budget;
         let limit =
@@ -192,13 +205,15 @@ impl PacketFrame {
             }
             text.push('\n');
         }
-        text.push_str(INSTRUCTION);
-        text.push('\n');
+        if is_instructed {
+            text.push_str(INSTRUCTION);
+            text.push('\n');
+        }
         (text, position)
     }
 
     fn json(&self, contents: Contents<'_>) -> (String, usize) {
-        let Contents { sections, notes, omitted, capacity, .. } = contents;
+        let Contents { sections, notes, omitted, is_instructed, capacity, .. } = contents;
         let mut text = String::with_capacity(capacity);
         text.push('{');
         if let Some(time) = self.generated {
@@ -236,8 +251,10 @@ impl PacketFrame {
         }
         let omitted = omitted.map(|omitted| json_element(&omitted));
         array("summaries", &mut notes.iter().flatten().copied().chain(omitted.as_deref()));
-        text.push_str(",\"instruction\":");
-        write_json_string(INSTRUCTION, &mut text);
+        if is_instructed {
+            text.push_str(",\"instruction\":");
+            write_json_string(INSTRUCTION, &mut text);
+        }
         text.push_str("}\n");
         (text, position)
     }

@@ -51,7 +51,8 @@ impl PacketLayout {
         let headings = headings.into_iter().chain(note_headings).collect();
         let mut rendering = Self { frame, counter, fill, fixed: 0, headings, characters: None };
         // With the widest token count.
-        let (mut text, position) = rendering.frame.text([].into_iter(), fill);
+        let (mut text, position) =
+            rendering.frame.text([].into_iter(), fill, fill == PacketFill::Entries);
         let number = rendering.frame.budget.max(rendering.frame_tokens());
         write_number(&mut text, position, &mut 1, number);
         let fixed = rendering.counter.count(&text);
@@ -80,6 +81,11 @@ impl PacketLayout {
     /// Renders a packet and returns it with its token count.
     pub(crate) fn text(&self, placed: &PlacedItems<'_>) -> (String, usize) {
         self.insert_token_count(placed.sent().map(|sent| (sent.index, sent.level.get())))
+    }
+
+    /// Returns whether a packet without entries shows a file to read or a rule.
+    pub(crate) fn frame_shows_anything(&self) -> bool {
+        self.frame.shows_anything()
     }
 
     /// Counts the tokens of a packet without entries.
@@ -126,14 +132,14 @@ impl PacketLayout {
             tokens / 2 > limit
         });
         last.is_some_and(|last| {
-            let (text, _) = self.frame.text(placed.take(last + 1), self.fill);
+            let (text, _) = self.frame.text(placed.take(last + 1), self.fill, false);
             self.counter.count_up_to(&text, limit).is_none()
         })
     }
 
     /// Renders a packet and inserts the smallest token count that is then true.
     fn insert_token_count(&self, placed: impl Iterator<Item = (usize, usize)>) -> (String, usize) {
-        let (mut text, position) = self.frame.text(placed, self.fill);
+        let (mut text, position) = self.frame.text(placed, self.fill, false);
         // Ascending: a longer number never shortens the text, so the first fixed point is the smallest.
         let (mut number, mut max, mut digits) = (0, 0, 1);
         for _ in 0..16 {
