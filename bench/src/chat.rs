@@ -1,11 +1,13 @@
 //! Transcripts, cut to a quarter as single requests and as requests of a session, against counting their tokens once.
 
+use std::collections::HashMap;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use pannier_chat::{ChatSession, Provider, Transcript};
 use pannier_core::{ContextBudget, ContextItem};
 use pannier_policy::PolicyRegistry;
-use pannier_tokens::{TokenCounter, o200k};
+use pannier_tokens::{Exactness, TokenCounter, o200k};
 use serde_json::{Value, json};
 
 use crate::measure::{ratio, show, side_by_side};
@@ -60,8 +62,9 @@ fn sessions() {
         "\nThe last request of a session, read, cut to a quarter of its tokens and written, against counting its"
     );
     println!(
-        "texts once (o200k). The next request, one turn longer, is fitted after the one before it.\n"
+        "texts once (o200k). 250 messages are a history of 100 requests. The next request, one turn longer, is read,"
     );
+    println!("counted where its texts are new, and fitted after the one before it.\n");
     println!(
         "    format  messages       MB       fit      count   ratio   beyond counting   next request"
     );
@@ -85,13 +88,15 @@ fn sessions() {
             let texts: Vec<&str> = whole.items().iter().map(ContextItem::content).collect();
             let count = || texts.iter().map(|text| counter.count(text)).sum::<usize>();
             let (ours, floor) = side_by_side(fit, count);
-            let before = Transcript::read(provider, &before, &counter).expect("a transcript");
-            let mut known = ChatSession::new(options.clone(), &counter);
             let mut next = Vec::new();
             for _ in 0..5 {
+                let counts = KnownCounts::new(&counter);
+                let before = Transcript::read(provider, &before, &counts).expect("a transcript");
+                let mut known = ChatSession::new(options.clone(), &counts);
                 known.step(&before, &budget).expect("a request");
                 let start = Instant::now();
-                let json = known.step(&whole, &budget).expect("a request").json();
+                let last = Transcript::read(provider, &text, &counts).expect("a transcript");
+                let json = known.step(&last, &budget).expect("a request").json();
                 next.push(start.elapsed());
                 assert_eq!(json, session.fit(&whole, &budget).expect("a request").json());
             }
@@ -108,6 +113,38 @@ fn sessions() {
                 show(next[2]),
             );
         }
+    }
+}
+
+/// Counts each text once, as a program does that serves a session.
+#[derive(Debug)]
+struct KnownCounts<'c> {
+    counter: &'c dyn TokenCounter,
+    known: Mutex<HashMap<String, usize>>,
+}
+
+impl<'c> KnownCounts<'c> {
+    fn new(counter: &'c dyn TokenCounter) -> Self {
+        Self { counter, known: Mutex::default() }
+    }
+}
+
+impl TokenCounter for KnownCounts<'_> {
+    fn name(&self) -> &str {
+        self.counter.name()
+    }
+
+    fn exactness(&self) -> Exactness {
+        self.counter.exactness()
+    }
+
+    fn count(&self, text: &str) -> usize {
+        if let Some(count) = self.known.lock().expect("no panic").get(text) {
+            return *count;
+        }
+        let count = self.counter.count(text);
+        self.known.lock().expect("no panic").insert(text.to_owned(), count);
+        count
     }
 }
 

@@ -59,6 +59,11 @@ pub(super) fn stub_with_names(id: &str, tokens: i64, names: &[&str]) -> String {
     text
 }
 
+/// Returns whether a text is a stub. Two results may have the same one.
+pub(super) fn is_stub(text: &str) -> bool {
+    text.starts_with('[') && text.ends_with(']') && text.contains(" tokens left out")
+}
+
 /// A result that equals an earlier one.
 pub(super) fn duplicate(id: &str) -> String {
     format!("[same as an earlier result{}]", recall(id))

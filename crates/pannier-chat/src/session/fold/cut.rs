@@ -89,7 +89,7 @@ impl Fold {
         let block = &self.blocks[index];
         let (tokens, hash, part) = (block.tokens, block.hash, step.part(block));
         let cap = self.cap(call, step.options);
-        if tokens > MIN_DUPLICATE_TOKENS {
+        if tokens > MIN_DUPLICATE_TOKENS && !form::is_stub(&part.text) {
             let step = step.because(CutReason::SameResult);
             let earlier = self.seen_results.insert(hash, index);
             let position = earlier.and_then(|earlier| {
