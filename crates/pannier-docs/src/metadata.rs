@@ -101,6 +101,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn titles_are_one_line_without_control_characters() {
+        let title = |text: &str| DocumentMetadata::default().or_else(front_matter(text)).title;
+        let front = "---\ntitle: \"one\\0two\\e \\nthree\"\n---\n";
+        assert_eq!(title(front).as_deref(), Some("one two three"));
+        assert_eq!(title("---\ntitle: \"\\0\"\n---\n"), None);
+    }
+
+    #[test]
     fn dates_come_from_front_matter() {
         let date = |text: &str| front_matter(text).date.map(|date| date.to_string());
         let day = |text: &str| Some(format!("{text}T00:00:00Z"));
