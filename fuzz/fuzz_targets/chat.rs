@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pannier_chat::replay::{BlockReader, RecordedSession};
 use pannier_chat::{
     ChatError, ChatInput, ChatSession, LogFormat, Provider, SessionLog, Transcript,
 };
@@ -15,6 +16,8 @@ fuzz_target!(|text: &str| {
     for format in [LogFormat::ClaudeCode, LogFormat::Codex] {
         read_log(format, text);
     }
+    // A recorded session may be damaged, too.
+    let _ = RecordedSession::read("session", text, &mut BlockReader::new(&BytesOverFour));
     // The format is detected, or each provider is named.
     let providers = [Provider::OpenAi, Provider::Anthropic, Provider::Responses, Provider::Gemini];
     for provider in providers.into_iter().map(Some).chain([None]) {
@@ -31,6 +34,11 @@ fuzz_target!(|text: &str| {
         for tokens in [0, needed, needed + (all - needed).max(0) / 2, all + needed] {
             check(input.provider(), &transcript, tokens);
             check_session(input.provider(), &transcript, tokens);
+        }
+        let mut pinned = transcript;
+        let middle = pinned.items().len() / 2;
+        if pinned.pin(middle).is_ok() {
+            check_session(input.provider(), &pinned, needed + (all - needed).max(0) / 2);
         }
     }
 });
@@ -77,7 +85,7 @@ fn read_log(format: LogFormat, text: &str) {
     }
 }
 
-/// A session sends what fits and needs no repair, or names a budget that suffices.
+/// A session sends what fits and needs no repair, or names a budget that suffices. Each cut block can be recalled.
 fn check_session(provider: Provider, transcript: &Transcript<'_>, tokens: i64) {
     let session = ChatSession::new(SessionOptions::default(), &BytesOverFour);
     let budget = |tokens| ContextBudget::new(tokens, tokens).unwrap();
@@ -90,6 +98,15 @@ fn check_session(provider: Provider, transcript: &Transcript<'_>, tokens: i64) {
     };
     assert!(fitted.tokens() <= limit);
     let sent = fitted.json();
+    for cut in fitted.cuts() {
+        assert!(sent.contains(&cut.id) && transcript.recall(&cut.id).is_some(), "{cut:?}");
+    }
+    let mut stepwise = ChatSession::new(SessionOptions::default(), &BytesOverFour);
+    for _ in 0..2 {
+        assert_eq!(stepwise.step(transcript, &budget(limit)).unwrap().json(), sent);
+    }
+    let marked = fitted.json_with_cache_control();
+    Transcript::read(provider, &marked, &BytesOverFour).unwrap();
     let again = Transcript::read(provider, &sent, &BytesOverFour).unwrap();
     if !again.repairs().iter().any(|repair| repair.problem.contains("joined")) {
         assert_eq!(again.repairs(), []);
