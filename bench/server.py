@@ -11,7 +11,7 @@ Prints, for the server and for another build of it (--peer):
 - with --against, only the mixed calls: in turn to the server and to another build of it, five times, with ratios;
 - with --soak, only resident memory of the server at rest after each minute of mixed load.
 
-The exit status is 1 if a bar is missed: 50 ms for the p99 of `ping` beside large calls, no lock-out, and twice the memory.
+The exit status is 1 if a bar is missed: 50 ms for the p99 of `ping` next to large calls, no lock-out, and twice the memory.
 """
 
 import argparse
@@ -136,7 +136,7 @@ def ping_beside_large_calls(server):
     print(f"  ping next to four 3.6 MB calls: p50 {percentile(times, 0.5):.1f} ms, p99 {percentile(times, 0.99):.1f} ms, "
           f"{len(times)} pings")
     if percentile(times, 0.99) > 50:
-        MISSED.append(f"ping beside large calls: p99 {percentile(times, 0.99):.1f} ms")
+        MISSED.append(f"ping next to large calls: p99 {percentile(times, 0.99):.1f} ms")
 
 
 def mixed_calls(seed):
