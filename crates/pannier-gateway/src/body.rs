@@ -90,6 +90,8 @@ pub(crate) struct TimedBody<B> {
     usage: Option<UsageCheck>,
     route: &'static str,
     metrics: Arc<Metrics>,
+    /// The failure that is next.
+    error: Option<axum::Error>,
 }
 
 impl<B> TimedBody<B> {
@@ -101,13 +103,15 @@ impl<B> TimedBody<B> {
         metrics: Arc<Metrics>,
     ) -> Self {
         let deadline = Box::pin(tokio::time::sleep(timeout));
-        Self { body, timeout, deadline, usage, route, metrics }
+        Self { body, timeout, deadline, usage, route, metrics, error: None }
     }
 
-    fn failed(&self, error: axum::Error) -> axum::Error {
+    /// Fails at the next poll. A failure drops the bytes that the connection has not sent yet, and it sends them before that.
+    fn fail(&mut self, error: axum::Error, context: &Context<'_>) {
         self.metrics.add_upstream_error();
         tracing::warn!(route = self.route, %error, "the response ended early");
-        error
+        self.error = Some(error);
+        context.waker().wake_by_ref();
     }
 }
 
@@ -119,25 +123,32 @@ impl<B: HttpBody<Data = Bytes, Error = hyper::Error> + Unpin> HttpBody for Timed
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            let deadline = Instant::now() + self.timeout;
-            self.deadline.as_mut().reset(deadline);
-            if let (Some(usage), Some(Ok(frame))) = (&mut self.usage, &frame)
-                && let Some(bytes) = frame.data_ref()
-            {
-                usage.read(bytes);
-            }
-            let failed = |error| self.failed(axum::Error::new(error));
-            return Poll::Ready(frame.map(|frame| frame.map_err(failed)));
+        if let Some(error) = self.error.take() {
+            return Poll::Ready(Some(Err(error)));
         }
-        self.deadline.as_mut().poll(context).map(|()| {
-            let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
-            Some(Err(self.failed(axum::Error::new(error))))
-        })
+        let error = match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(Some(Err(error))) => axum::Error::new(error),
+            Poll::Ready(frame) => {
+                let deadline = Instant::now() + self.timeout;
+                self.deadline.as_mut().reset(deadline);
+                let frame = frame.and_then(Result::ok);
+                let data = frame.as_ref().and_then(Frame::data_ref);
+                if let (Some(usage), Some(bytes)) = (&mut self.usage, data) {
+                    usage.read(bytes);
+                }
+                return Poll::Ready(frame.map(Ok));
+            }
+            Poll::Pending if self.deadline.as_mut().poll(context).is_ready() => {
+                axum::Error::new(std::io::Error::from(std::io::ErrorKind::TimedOut))
+            }
+            Poll::Pending => return Poll::Pending,
+        };
+        self.fail(error, context);
+        Poll::Pending
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.error.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
