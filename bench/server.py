@@ -338,7 +338,7 @@ def main():
         "memory": memory_after_large_calls,
     }
     for program in filter(None, [arguments.program, arguments.peer]):
-        print(f"{program}:", flush=True)
+        print(f"{os.path.basename(program)}:", flush=True)
         for name, part in parts.items():
             if arguments.only in (None, name):
                 with Server(program.resolve()) as server:

@@ -25,7 +25,7 @@ const MIN_EARLY_BYTES: usize = 32 << 10;
 
 /// The priority of a thread that no request waits for, from 0 (that of others) to 19.
 #[cfg(target_os = "linux")]
-const BACKGROUND_PRIORITY: i32 = 19;
+const BACKGROUND_PRIORITY: i32 = 10;
 
 /// The number of repairs in a receipt.
 const MAX_REPAIRS: usize = 100;
