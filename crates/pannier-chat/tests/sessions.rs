@@ -947,7 +947,7 @@ fn the_store_returns_what_a_lost_history_had() {
         let mode = entry.metadata().unwrap().permissions().mode();
         assert!(mode & 0o777 == 0o600 || entry.file_name() == "lock", "{mode:o}");
     }
-    // The files of a request are never removed with it, whatever their age and size. Those of others are.
+    // The files of a request are never removed with it, regardless of their age and size. Those of others are.
     let all = files();
     let fitted = session.fit(&transcript, &budget(8_000)).unwrap();
     let ids: BTreeSet<&str> = fitted.cuts().iter().map(|cut| cut.id.as_str()).collect();

@@ -172,7 +172,7 @@ pub struct QueryOutcome {
     pub query: String,
     /// Normalized discounted cumulative gain of the first 10 documents; `None` if no document is relevant.
     pub ndcg_at_10: Option<f64>,
-    /// Share of the relevant documents among the first 100; `None` if there is none.
+    /// Share of the relevant documents among the first 100; `None` if no document is relevant.
     pub recall_at_100: Option<f64>,
     /// The outcome at each budget.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
