@@ -170,6 +170,17 @@ impl Server {
         }
     }
 
+    /// Returns whether a process works in the folder of the data, where the system lists processes.
+    fn has_children(&self) -> bool {
+        let Ok(data) = self.folder.join("data").canonicalize() else { return false };
+        let Ok(mut processes) = fs::read_dir("/proc") else { return false };
+        processes.any(|process| {
+            process.is_ok_and(|process| {
+                fs::read_link(process.path().join("cwd")).is_ok_and(|folder| folder == data)
+            })
+        })
+    }
+
     /// Kills the server, and starts it again.
     pub(crate) fn crash(&mut self) {
         fs::write(self.folder.join("keep"), "").unwrap();
@@ -179,8 +190,12 @@ impl Server {
         assert!(killed.success());
         drop(self.shell.stdin.take());
         self.shell.wait().unwrap();
-        // Its children end by themselves, and the socket is free then.
+        // Its children end by themselves, and the socket and the shared memory are free then.
+        let deadline = Instant::now() + Duration::from_secs(60);
         std::thread::sleep(Duration::from_millis(200));
+        while self.has_children() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(50));
+        }
         self.shell = Self::run(&self.programs, &self.folder);
         self.wait();
         fs::remove_file(self.folder.join("keep")).unwrap();
